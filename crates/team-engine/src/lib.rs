@@ -1,0 +1,1 @@
+//! Operations and the coordinator loop: observe, plan, act, record

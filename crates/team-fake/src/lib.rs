@@ -1,0 +1,1 @@
+//! The built-in fake agent: a real interactive terminal program

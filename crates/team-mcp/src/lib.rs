@@ -1,0 +1,1 @@
+//! The operations as MCP tools on one stdio server

@@ -1,0 +1,1 @@
+//! Ids, events, states, folds and legal transitions of a team; no I/O, no clock

@@ -1,0 +1,1 @@
+//! TEAM.md and role files into a spec, with errors that point at the line

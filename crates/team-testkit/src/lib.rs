@@ -1,0 +1,1 @@
+//! Test support: workspaces, fake clock, fake terminal, model stub, failpoints

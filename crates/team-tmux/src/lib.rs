@@ -1,0 +1,1 @@
+//! tmux: server, panes, typing, screens, exits

@@ -1,0 +1,2 @@
+//! Our scripts: demo, test, check, bench, schema.
+fn main() {}
