@@ -1,1 +1,3 @@
-//! Test support: workspaces, fake clock, fake terminal, model stub, failpoints
+//! Support for tests that run the program as a whole: a model that says what it is told.
+
+pub mod stub;

@@ -1,0 +1,198 @@
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Kind, ModelStub};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Sends one request on a connection of its own and returns the head and the body, its chunks joined.
+fn ask(stub: &ModelStub, method: &str, target: &str, body: &str) -> (String, String) {
+    let mut stream = connect(stub);
+    write!(
+        stream,
+        "{method} {target} HTTP/1.1\r\nhost: stub\r\nconnection: close\r\nX-Claude-Code-Session-Id: s1\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body = if head.contains("transfer-encoding: chunked") { join_chunks(body) } else { body.to_owned() };
+    (head.to_owned(), body)
+}
+
+fn connect(stub: &ModelStub) -> TcpStream {
+    let stream = TcpStream::connect(stub.url().strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+fn join_chunks(mut rest: &str) -> String {
+    let mut body = String::new();
+    loop {
+        let (size, after) = rest.split_once("\r\n").unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return body;
+        }
+        body.push_str(&after[..size]);
+        rest = after[size..].strip_prefix("\r\n").unwrap();
+    }
+}
+
+fn question(text: &str, stream: bool) -> Value {
+    json!({
+        "model": "m", "stream": stream, "tools": [{"name": "Bash"}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": text}]}],
+    })
+}
+
+fn turn(stub: &ModelStub, question: &Value) -> (String, String) {
+    ask(stub, "POST", "/v1/messages?beta=true", &question.to_string())
+}
+
+fn event_names(body: &str) -> Vec<&str> {
+    body.lines().filter_map(|line| line.strip_prefix("event: ")).collect()
+}
+
+#[test]
+fn a_text_without_directive_is_answered_with_ok() {
+    let stub = ModelStub::start().unwrap();
+    let (head, body) = turn(&stub, &question("hello", false));
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["content"], json!([{"type": "text", "text": "ok"}]));
+    assert_eq!(body["stop_reason"], "end_turn");
+}
+
+#[test]
+fn a_streamed_reply_has_the_events_of_the_protocol_in_order() {
+    let stub = ModelStub::start().unwrap();
+    let (_, body) = turn(&stub, &question("stub: say hi\nstub: bash ls", true));
+    let expected = [
+        "message_start",
+        "ping",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ];
+    assert_eq!(event_names(&body), expected);
+    assert!(body.contains(r#""stop_reason":"tool_use""#), "{body}");
+    let request = stub.wait_for(|it| it.outcome.is_some(), SOON).unwrap();
+    assert_eq!(request.session.as_deref(), Some("s1"));
+    assert_eq!(request.tools, ["Bash"]);
+    let outcome = request.outcome.unwrap();
+    assert_eq!(
+        (outcome.said.as_str(), outcome.called, outcome.finished),
+        ("hi", vec!["Bash".to_owned()], true)
+    );
+}
+
+#[test]
+fn a_refusal_is_made_once_and_then_the_script_goes_on() {
+    let stub = ModelStub::start().unwrap();
+    let question = question("stub: error 429 2\nstub: say later", true);
+    let (head, body) = turn(&stub, &question);
+    assert!(head.starts_with("HTTP/1.1 429 ") && head.contains("retry-after: 2"), "{head}");
+    assert!(body.contains("rate_limit_error"), "{body}");
+    let (_, body) = turn(&stub, &question);
+    assert!(body.contains(r#""text":"later""#), "{body}");
+}
+
+#[test]
+fn a_slow_text_arrives_whole_and_in_pieces() {
+    let stub = ModelStub::start().unwrap();
+    let (_, body) = turn(&stub, &question("stub: slow 20 zwölf Boxkämpfer jagen", true));
+    assert!(event_names(&body).iter().filter(|name| **name == "content_block_delta").count() > 5, "{body}");
+    let request = stub.wait_for(|it| it.outcome.is_some(), SOON).unwrap();
+    assert_eq!(request.outcome.unwrap().said, "zwölf Boxkämpfer jagen");
+}
+
+#[test]
+fn a_program_that_hangs_up_is_noticed_while_the_reply_is_under_way() {
+    let stub = ModelStub::start().unwrap();
+    let mut stream = connect(&stub);
+    let body = question("stub: think 600000", true).to_string();
+    write!(stream, "POST /v1/messages HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    drop(stream);
+    let request = stub.wait_for(|it| it.outcome.is_some(), SOON).unwrap();
+    assert!(!request.outcome.unwrap().finished);
+}
+
+#[test]
+fn a_stub_that_is_dropped_hangs_up_at_once() {
+    let stub = ModelStub::start().unwrap();
+    let mut stream = connect(&stub);
+    let body = question("stub: think 600000", true).to_string();
+    write!(stream, "POST /v1/messages HTTP/1.1\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    drop(stub);
+    let mut rest = Vec::new();
+    // A reset is an end as well.
+    stream.read_to_end(&mut rest).ok();
+}
+
+#[test]
+fn a_request_without_tools_gets_a_title_and_takes_no_directive() {
+    let stub = ModelStub::start().unwrap();
+    let mut side = question("stub: error 500", false);
+    side["tools"] = json!([]);
+    let (_, body) = turn(&stub, &side);
+    assert!(body.contains("Stubbed session"), "{body}");
+    side["output_config"] =
+        json!({"format": {"type": "json_schema", "schema": {"properties": {"title": {}}}}});
+    let (_, body) = turn(&stub, &side);
+    assert!(body.contains(r#"{\"title\":\"Stubbed session\"}"#), "{body}");
+    assert!(stub.requests().iter().all(|it| it.kind == Kind::Side));
+}
+
+#[test]
+fn what_else_is_asked_gets_a_harmless_answer() {
+    let stub = ModelStub::start().unwrap();
+    let (head, body) = ask(&stub, "HEAD", "/", "");
+    assert!(head.starts_with("HTTP/1.1 200 OK") && body.is_empty(), "{head}");
+    let (_, body) = ask(&stub, "POST", "/v1/messages/count_tokens", r#"{"messages":[]}"#);
+    assert!(body.contains("input_tokens"), "{body}");
+    let (_, body) = ask(&stub, "POST", "/api/event_logging/batch", "not json");
+    assert_eq!(body, "{}");
+    let kinds: Vec<Kind> = stub.requests().iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [Kind::Probe, Kind::Count, Kind::Other]);
+}
+
+#[test]
+fn a_connection_serves_several_requests_and_takes_chunked_bodies() {
+    let stub = ModelStub::start().unwrap();
+    let mut stream = connect(&stub);
+    let body = question("stub: say one", false).to_string();
+    let (left, right) = body.split_at(body.len() / 2);
+    write!(
+        stream,
+        "POST /v1/messages HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{left}\r\n{:x}\r\n{right}\r\n0\r\n\r\n\
+         HEAD / HTTP/1.1\r\nconnection: close\r\n\r\n",
+        left.len(),
+        right.len()
+    )
+    .unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    assert!(reply.contains(r#""text":"one""#), "{reply}");
+    assert_eq!(reply.matches("HTTP/1.1 200 OK").count(), 2);
+}
+
+#[test]
+fn a_request_that_does_not_come_is_reported_with_what_came() {
+    let stub = ModelStub::start().unwrap();
+    ask(&stub, "HEAD", "/", "");
+    let error = stub.wait_for(|it| it.says("never"), Duration::from_millis(20)).unwrap_err();
+    assert!(error.to_string().contains("1 Probe HEAD /"), "{error}");
+}
