@@ -18,7 +18,9 @@ pub struct BadId {
 }
 
 fn decimal(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) && !(text.len() > 1 && text.starts_with('0'));
+    let plain = !text.is_empty()
+        && text.bytes().all(|it| it.is_ascii_digit())
+        && !(text.len() > 1 && text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
 }
 
@@ -96,9 +98,9 @@ pub enum MessageId {
 pub fn is_own_message_id(text: &str) -> bool {
     let form = (1..=64).contains(&text.len())
         && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"._:-".contains(&it));
-    let ours = ["m-", "r-", "q-", "s-", "run-", "x-"]
-        .iter()
-        .any(|prefix| text.strip_prefix(prefix).is_some_and(|rest| rest.bytes().all(|it| it.is_ascii_digit())));
+    let ours = ["m-", "r-", "q-", "s-", "run-", "x-"].iter().any(|prefix| {
+        text.strip_prefix(prefix).is_some_and(|rest| rest.bytes().all(|it| it.is_ascii_digit()))
+    });
     form && !ours && decimal(text).is_none()
 }
 

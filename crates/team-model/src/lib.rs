@@ -18,17 +18,16 @@ mod transition;
 pub use body::{Body, BodyRef};
 pub use by::By;
 pub use event::{
-    ActivityKind, Artifacts, BodyHash, Cause, Channel, ClosesOn, Delivery, Event, HoldReason, LeaderBinding,
-    MessageKind, NoticeCause, Origin, Proof, ProviderNotes, ReadyFact, ReportStatus, ResultSource, SeatSpec,
-    SpawnMode, TestRun, TestStatus, TurnOutcome,
+    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Event, HoldReason, LeaderBinding, MessageKind,
+    NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec, SpawnMode, TestRun,
+    TestStatus, TurnOutcome,
 };
+pub use fold::FOLD_FORMAT;
 pub use framing::{Heading, find_message_ids, frame_message, indent_heads};
-pub use id::{
-    BadId, MessageId, RequestId, ResultId, RunId, SessionId, SpawnId, TaskId, is_own_message_id,
-};
+pub use id::{BadId, MessageId, RequestId, ResultId, RunId, SessionId, SpawnId, TaskId, is_own_message_id};
 pub use name::{AgentName, NameError, TeamKey, fold_case};
 pub use process::ProcessIdentity;
 pub use state::{
-    Activity, Approval, Attempt, AttemptEnd, Coordinator, Leader, Message, Receipt, ReceiptStep, Report, Results,
-    Seat, SeatState, Server, Session, Spawn, State, Task, TaskState, Team, TeamState, Turn, fold_hash,
+    Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report,
+    Results, Seat, SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn,
 };

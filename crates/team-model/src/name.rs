@@ -32,7 +32,9 @@ pub enum NameError {
     #[error("`{0}` does not begin with a letter")]
     NoLetter(String),
     /// A later character is neither letter, digit, `-` nor `_`.
-    #[error("`{name}` has `{character}` in it: after the first letter only letters, digits, `-` and `_` may stand")]
+    #[error(
+        "`{name}` has `{character}` in it: after the first letter only letters, digits, `-` and `_` may stand"
+    )]
     BadCharacter {
         /// The refused text.
         name: String,
@@ -52,7 +54,9 @@ impl NameError {
             Self::TooLong { name, .. } => {
                 Some(format!("shorten it, for example `{}`", name.chars().take(LONGEST).collect::<String>()))
             }
-            _ => Some("use a letter first, then letters, digits, `-` or `_`, for example `coder-1`".to_owned()),
+            _ => {
+                Some("use a letter first, then letters, digits, `-` or `_`, for example `coder-1`".to_owned())
+            }
         }
     }
 }
@@ -71,8 +75,9 @@ fn check(text: &str) -> Result<String, NameError> {
     if !first.is_alphabetic() {
         return Err(NameError::NoLetter(name));
     }
-    let allowed =
-        |it: char| it.is_alphanumeric() || it == '-' || it == '_' || unicode_normalization::char::is_combining_mark(it);
+    let allowed = |it: char| {
+        it.is_alphanumeric() || it == '-' || it == '_' || unicode_normalization::char::is_combining_mark(it)
+    };
     if let Some(character) = name.chars().find(|it| !allowed(*it)) {
         return Err(NameError::BadCharacter { name, character });
     }

@@ -1,0 +1,796 @@
+//! The fold: one line after the other becomes the state. It cannot fail and has no `_` arm over events, so that the
+//! compiler lists what a new event touches.
+//!
+//! An observation counts only for the seat whose present spawn it names; everything else about it is kept in the log
+//! and changes nothing here.
+
+use chrono::{DateTime, Utc};
+
+use crate::state::{
+    Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat,
+    SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn,
+};
+use crate::{
+    ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, Proof, ReadyFact, ReportStatus, RequestId,
+    ResultId, SeatSpec, SessionId, SpawnId, TeamKey, TurnOutcome,
+};
+
+/// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
+pub const FOLD_FORMAT: &str = "state-1";
+
+/// How many own message ids are remembered in the state; older ones are found in the log.
+const OWN_IDS: usize = 256;
+/// How many settled messages stay that a leader may still read or that a late proof may still settle otherwise.
+const KEPT_MESSAGES: usize = 100;
+
+impl State {
+    /// Folds one line.
+    pub fn apply(&mut self, seq: u64, ts: DateTime<Utc>, team: Option<&TeamKey>, event: &Event) {
+        self.seq = seq;
+        self.ts = Some(ts);
+        let at = At { seq, ts };
+        match event {
+            Event::LogOpened { .. }
+            | Event::LogSealed { .. }
+            | Event::LogRestored {}
+            | Event::LogTailSetAside { .. }
+            | Event::ObservationForeign { .. }
+            | Event::Unknown => {}
+            Event::LogDamaged { .. } | Event::LogTampered { .. } => self.damage(at),
+            Event::CoordinatorStarted { epoch, process, version } => {
+                self.epoch = self.epoch.max(*epoch);
+                self.coordinator =
+                    Some(Coordinator { epoch: *epoch, process: process.clone(), version: version.clone() });
+            }
+            Event::CoordinatorStopped { epoch, .. } => {
+                if self.coordinator.as_ref().is_some_and(|it| it.epoch == *epoch) {
+                    self.coordinator = None;
+                }
+            }
+            Event::ServerStarted { socket, process, version } => {
+                self.server = Some(Server {
+                    socket: socket.clone(),
+                    process: process.clone(),
+                    version: version.clone(),
+                });
+            }
+            Event::ServerLost { .. } | Event::ServerStopped { .. } => self.server = None,
+            Event::WorkspaceAdopted { .. } => {
+                *self = Self { seq, ts: Some(ts), epoch: self.epoch, ..Self::default() };
+            }
+            Event::TeamStarted { .. } => {
+                if let Some(key) = team {
+                    self.start_team(at, key, event);
+                }
+            }
+            Event::TeamDeleted {} => {
+                if let Some(key) = team {
+                    self.teams.remove(key);
+                }
+            }
+            Event::SpawnOpened { .. }
+            | Event::SessionClaimed { .. }
+            | Event::SpawnSuperseded { .. }
+            | Event::ProviderStarted { .. }
+            | Event::ProviderExited { .. }
+            | Event::SessionStarted { .. }
+            | Event::SessionCompacted { .. }
+            | Event::ToolsListed { .. }
+            | Event::TurnStarted { .. }
+            | Event::TurnEnded { .. }
+            | Event::ActivityObserved { .. }
+            | Event::ApprovalRequested { .. }
+            | Event::ApprovalClosed { .. }
+            | Event::ProviderClassifyUnsupported { .. } => self.observe(at, team, event),
+            Event::MessageAccepted { id, body, .. } => {
+                if let MessageId::Own(own) = id {
+                    self.own_ids.push_back((own.clone(), id.clone(), body.hash.clone()));
+                    while self.own_ids.len() > OWN_IDS {
+                        self.own_ids.pop_front();
+                    }
+                }
+                self.in_team(team, |it| it.apply(at, event));
+            }
+            Event::TeamStopPlanned { .. }
+            | Event::TeamStopped { .. }
+            | Event::TeamLost { .. }
+            | Event::LeaderBound { .. }
+            | Event::LeaderLost { .. }
+            | Event::AgentAdded { .. }
+            | Event::AgentQueued { .. }
+            | Event::AgentStopPlanned { .. }
+            | Event::AgentStopped { .. }
+            | Event::AgentFailed { .. }
+            | Event::AgentRemoved { .. }
+            | Event::SpawnPlanned { .. }
+            | Event::RestartFreshSpawn { .. }
+            | Event::LaneCleared { .. }
+            | Event::MessageHeld { .. }
+            | Event::MessageSending { .. }
+            | Event::MessageSubmitted { .. }
+            | Event::MessageNotSent { .. }
+            | Event::MessageUnknown { .. }
+            | Event::MessageReturned { .. }
+            | Event::MessageRefused { .. }
+            | Event::MessageWithdrawn { .. }
+            | Event::TaskCreated { .. }
+            | Event::TaskCompleted { .. }
+            | Event::TaskFailed { .. }
+            | Event::TaskCanceled { .. }
+            | Event::TaskReleased { .. }
+            | Event::McpReportResult { .. }
+            | Event::CollectResult { .. }
+            | Event::HumanAsked { .. }
+            | Event::HumanAnswered { .. }
+            | Event::NoticeRaised { .. } => self.in_team(team, |it| it.apply(at, event)),
+        }
+    }
+
+    fn in_team(&mut self, key: Option<&TeamKey>, change: impl FnOnce(&mut Team)) {
+        if let Some(team) = key.and_then(|it| self.teams.get_mut(it)) {
+            change(team);
+        }
+    }
+
+    fn start_team(&mut self, at: At, key: &TeamKey, event: &Event) {
+        let Event::TeamStarted { name, session_name, dir, digest, goal, leader } = event else { return };
+        let team = self.teams.entry(key.clone()).or_default();
+        if team.since == 0 {
+            team.since = at.seq;
+        }
+        team.state = TeamState::Running;
+        team.stop_now = false;
+        team.name.clone_from(name);
+        team.session_name.clone_from(session_name);
+        team.dir.clone_from(dir);
+        team.digest.clone_from(digest);
+        if goal.is_some() {
+            team.goal.clone_from(goal);
+        }
+        team.leader = Leader { bound: leader.clone(), lost: None };
+    }
+
+    /// What was open across lines that nobody can read is unknown: nothing is sent or started again for it.
+    fn damage(&mut self, at: At) {
+        self.damaged = true;
+        for team in self.teams.values_mut() {
+            for message in team.messages.values_mut() {
+                for receipt in message.receipts.values_mut() {
+                    if receipt.step >= ReceiptStep::Sending && !receipt.step.is_settled() {
+                        receipt.step = ReceiptStep::Unknown;
+                        receipt.why = Some("the log was damaged".to_owned());
+                    }
+                }
+            }
+            for seat in team.seats.values_mut().filter(|it| it.state.is_live()) {
+                seat.activity = at.activity(ActivityKind::Unknown, Some("the log was damaged"), None);
+            }
+            team.settle();
+        }
+    }
+
+    fn observe(&mut self, at: At, key: Option<&TeamKey>, event: &Event) {
+        let Some(spawn) = spawn_of(event) else { return };
+        let of_spawn = |team: &Team| {
+            team.seats
+                .iter()
+                .find(|(_, seat)| seat.spawn.as_ref().is_some_and(|it| it.id == spawn))
+                .map(|(name, _)| name.clone())
+        };
+        let found = match key {
+            Some(key) => self.teams.get(key).and_then(of_spawn).map(|agent| (key.clone(), agent)),
+            None => {
+                self.teams.iter().find_map(|(key, team)| of_spawn(team).map(|agent| (key.clone(), agent)))
+            }
+        };
+        let Some((key, agent)) = found else { return };
+        if let Some(team) = self.teams.get_mut(&key) {
+            team.observe(at, &agent, event);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct At {
+    seq: u64,
+    ts: DateTime<Utc>,
+}
+
+impl At {
+    fn activity(self, kind: ActivityKind, reason: Option<&str>, proof: Option<&Proof>) -> Activity {
+        Activity {
+            kind,
+            since: Some(self.ts),
+            reason: reason.map(str::to_owned),
+            until: None,
+            proof: proof.cloned(),
+            seq: self.seq,
+        }
+    }
+}
+
+fn spawn_of(event: &Event) -> Option<SpawnId> {
+    match event {
+        Event::SpawnOpened { spawn, .. }
+        | Event::SessionClaimed { spawn, .. }
+        | Event::SpawnSuperseded { spawn, .. }
+        | Event::ProviderStarted { spawn, .. }
+        | Event::ProviderExited { spawn, .. }
+        | Event::SessionStarted { spawn, .. }
+        | Event::SessionCompacted { spawn }
+        | Event::ToolsListed { spawn }
+        | Event::TurnStarted { spawn, .. }
+        | Event::TurnEnded { spawn, .. }
+        | Event::ActivityObserved { spawn, .. }
+        | Event::ApprovalRequested { spawn, .. }
+        | Event::ApprovalClosed { spawn, .. }
+        | Event::ProviderClassifyUnsupported { spawn, .. } => Some(*spawn),
+        _ => None,
+    }
+}
+
+impl Team {
+    fn apply(&mut self, at: At, event: &Event) {
+        match event {
+            Event::TeamStopPlanned { now } => {
+                self.state = TeamState::Stopping;
+                self.stop_now = *now;
+            }
+            Event::TeamStopped { .. } => {
+                self.state = TeamState::Stopped;
+                for seat in self.seats.values_mut() {
+                    if !matches!(seat.state, SeatState::Stopped { .. } | SeatState::Failed { .. }) {
+                        seat.stop(at, Cause::Shutdown);
+                    }
+                }
+            }
+            Event::TeamLost { why } => {
+                self.state = TeamState::Lost;
+                for seat in self.seats.values_mut().filter(|it| it.state.is_live()) {
+                    seat.stop(at, Cause::Lost);
+                    seat.activity.reason = Some(why.clone());
+                }
+            }
+            Event::LeaderBound { leader } => self.leader = Leader { bound: Some(leader.clone()), lost: None },
+            Event::LeaderLost { why } => self.leader = Leader { bound: None, lost: Some(why.clone()) },
+            Event::AgentRemoved { agent } => {
+                self.seats.remove(agent);
+            }
+            Event::AgentAdded { agent, origin, manager, lead, spec, .. } => {
+                self.add_seat(at, agent, (*origin, manager.clone(), *lead), spec);
+            }
+            Event::AgentQueued { .. }
+            | Event::AgentStopPlanned { .. }
+            | Event::AgentStopped { .. }
+            | Event::AgentFailed { .. }
+            | Event::SpawnPlanned { .. }
+            | Event::RestartFreshSpawn { .. }
+            | Event::LaneCleared { .. } => self.apply_to_seat(at, event),
+            Event::MessageAccepted { .. } => self.accept(at, event),
+            Event::MessageHeld { id, receiver, why } => self.receipt(id, receiver, |it| {
+                it.step = ReceiptStep::Held;
+                it.held = Some(*why);
+            }),
+            Event::MessageSending { id, receiver, attempt, channel, spawn, .. } => {
+                self.receipt(id, receiver, |it| {
+                    it.step = ReceiptStep::Sending;
+                    it.held = None;
+                    it.attempts = *attempt;
+                    it.attempt =
+                        Some(Attempt { spawn: *spawn, channel: *channel, seq: at.seq, since: Some(at.ts) });
+                })
+            }
+            Event::MessageSubmitted { id, receiver, in_turn, .. } => self.submitted(id, receiver, *in_turn),
+            Event::MessageNotSent { id, receiver, attempt, .. } => self.receipt(id, receiver, |it| {
+                if it.attempts == *attempt && it.step == ReceiptStep::Sending {
+                    it.step = ReceiptStep::Accepted;
+                }
+            }),
+            Event::MessageUnknown { id, receiver, attempt, why, staged } => {
+                let mut counted = false;
+                self.receipt(id, receiver, |it| {
+                    counted = it.attempts == *attempt && !it.step.is_settled();
+                    if counted {
+                        it.step = ReceiptStep::Unknown;
+                        it.why = Some(why.clone());
+                    }
+                });
+                if counted
+                    && *staged
+                    && let Some(seat) = self.seats.get_mut(receiver)
+                {
+                    seat.dirty = Some(id.clone());
+                }
+                self.settle();
+            }
+            Event::MessageReturned { id, receiver, why } => {
+                self.close(id, receiver, ReceiptStep::Returned, why)
+            }
+            Event::MessageRefused { id, receiver, why } => {
+                self.close(id, receiver, ReceiptStep::Refused, why)
+            }
+            Event::MessageWithdrawn { id, receiver, why } => {
+                self.close(id, receiver, ReceiptStep::Withdrawn, why)
+            }
+            Event::TaskCreated { .. } => self.create_task(at, event),
+            Event::TaskCompleted { id, .. }
+            | Event::TaskFailed { id, .. }
+            | Event::TaskCanceled { id, .. } => {
+                self.end_task(*id);
+            }
+            Event::TaskReleased { id, .. } => {
+                if let Some(task) = self.tasks.get_mut(id) {
+                    task.owner = None;
+                    task.in_progress = false;
+                    task.version += 1;
+                }
+            }
+            Event::McpReportResult { id, agent, status, task, .. } => {
+                self.report(at, *id, agent, *status, *task)
+            }
+            Event::CollectResult { results } => {
+                for id in results {
+                    if self.results.uncollected.remove(id).is_some() {
+                        self.results.collected += 1;
+                    }
+                }
+            }
+            Event::HumanAsked { id, agent, question, .. } => {
+                let question = question.chars().take(200).collect();
+                let asked = Question { seq: at.seq, agent: agent.clone(), question, since: Some(at.ts) };
+                self.questions.insert(*id, asked);
+            }
+            Event::HumanAnswered { id, .. } => {
+                self.questions.remove(id);
+            }
+            Event::NoticeRaised { cause, about } => {
+                self.notices.insert((*cause, about.clone()));
+                while self.notices.len() > 500 {
+                    self.notices.pop_first();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_seat(
+        &mut self,
+        at: At,
+        agent: &AgentName,
+        (origin, manager, lead): (crate::Origin, Option<AgentName>, bool),
+        spec: &SeatSpec,
+    ) {
+        let mut spec = spec.clone();
+        spec.instructions.text = None;
+        // A seat that is added again keeps its name, inbox and conversation.
+        if let Some(seat) = self.seats.get_mut(agent) {
+            seat.added = at.seq;
+            seat.spec = spec;
+            seat.manager = manager;
+            seat.lead = lead;
+            return;
+        }
+        let seat = Seat {
+            added: at.seq,
+            origin,
+            manager,
+            lead,
+            spec,
+            state: SeatState::Added,
+            since: Some(at.ts),
+            stopping: None,
+            session: None,
+            spawn: None,
+            activity: at.activity(ActivityKind::Unknown, Some("not started"), None),
+            turn: None,
+            last_turn: None,
+            turns: 0,
+            approvals: std::collections::BTreeMap::new(),
+            dirty: None,
+            last_lines: Vec::new(),
+        };
+        self.seats.insert(agent.clone(), seat);
+    }
+
+    fn apply_to_seat(&mut self, at: At, event: &Event) {
+        let (Event::AgentQueued { agent, .. }
+        | Event::AgentStopPlanned { agent, .. }
+        | Event::AgentStopped { agent, .. }
+        | Event::AgentFailed { agent, .. }
+        | Event::SpawnPlanned { agent, .. }
+        | Event::RestartFreshSpawn { agent, .. }
+        | Event::LaneCleared { agent, .. }) = event
+        else {
+            return;
+        };
+        let Some(seat) = self.seats.get_mut(agent) else { return };
+        match event {
+            Event::AgentQueued { mode, .. } => {
+                seat.state = SeatState::Waiting { mode: *mode };
+                seat.since = Some(at.ts);
+                seat.stopping = None;
+                seat.last_lines.clear();
+                seat.activity = at.activity(ActivityKind::Unknown, Some("waiting to start"), None);
+            }
+            Event::AgentStopPlanned { cause, .. } => seat.stopping = Some(*cause),
+            Event::AgentStopped { cause, .. } => {
+                seat.stop(at, *cause);
+                let agent = agent.clone();
+                self.drop_attempts(&agent);
+            }
+            Event::AgentFailed { why, last_lines, .. } => {
+                seat.state = SeatState::Failed { why: why.clone() };
+                seat.since = Some(at.ts);
+                seat.stopping = None;
+                seat.turn = None;
+                seat.approvals.clear();
+                seat.last_lines.clone_from(last_lines);
+                seat.activity = at.activity(ActivityKind::Unknown, Some("failed"), None);
+                let agent = agent.clone();
+                self.drop_attempts(&agent);
+            }
+            Event::SpawnPlanned { mode, session, native, needs, channel, seat: file, .. } => {
+                let id = session.unwrap_or(SessionId(at.seq));
+                let known = seat.session.as_ref().filter(|it| it.id == id).cloned();
+                seat.session = Some(match known {
+                    Some(known) => Session { native: native.clone().or(known.native), ..known },
+                    None => Session { id, native: native.clone(), proved: false, used: false },
+                });
+                seat.spawn = Some(Spawn {
+                    id: SpawnId(at.seq),
+                    mode: *mode,
+                    channel: *channel,
+                    seat: file.clone(),
+                    planned: Some(at.ts),
+                    pane: None,
+                    claimed: None,
+                    provider: None,
+                    version: None,
+                    needs: needs.iter().copied().collect(),
+                    exited: None,
+                });
+                seat.state = SeatState::Starting;
+                seat.since = Some(at.ts);
+                seat.dirty = None;
+                seat.turn = None;
+                seat.activity = at.activity(ActivityKind::Unknown, Some("starting"), None);
+            }
+            Event::LaneCleared { .. } => seat.dirty = None,
+            Event::RestartFreshSpawn { .. } => {
+                seat.session = None;
+                seat.turns = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// A seat that ended can no longer prove anything: what was on its way is unknown.
+    fn drop_attempts(&mut self, agent: &AgentName) {
+        for message in self.messages.values_mut() {
+            if let Some(receipt) = message.receipts.get_mut(agent) {
+                match receipt.step {
+                    ReceiptStep::Submitted | ReceiptStep::TurnStarted => {
+                        receipt.step = ReceiptStep::Unknown;
+                        receipt.why = Some("the session ended before the turn was seen to end".to_owned());
+                    }
+                    ReceiptStep::Held => receipt.held = Some(HoldReason::NoSession),
+                    _ => {}
+                }
+            }
+        }
+        self.settle();
+    }
+
+    fn accept(&mut self, at: At, event: &Event) {
+        let Event::MessageAccepted {
+            id,
+            kind,
+            from,
+            to,
+            to_leader,
+            addressed,
+            task,
+            reply_to,
+            case_id,
+            body,
+            ..
+        } = event
+        else {
+            return;
+        };
+        let receipt =
+            Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
+        let message = Message {
+            id: id.clone(),
+            kind: *kind,
+            from: from.clone(),
+            addressed: addressed.clone(),
+            task: *task,
+            reply_to: reply_to.clone(),
+            case_id: case_id.clone(),
+            body: body.reference(),
+            since: Some(at.ts),
+            to_leader: *to_leader,
+            receipts: to.iter().map(|it| (it.clone(), receipt.clone())).collect(),
+        };
+        self.messages.insert(at.seq, message);
+        self.settle();
+    }
+
+    fn receipt(&mut self, id: &MessageId, receiver: &AgentName, change: impl FnOnce(&mut Receipt)) {
+        let message = match id {
+            MessageId::Seq(seq) => self.messages.get_mut(seq),
+            MessageId::Own(_) => self.messages.values_mut().find(|it| it.id == *id),
+        };
+        if let Some(receipt) = message.and_then(|it| it.receipts.get_mut(receiver)) {
+            change(receipt);
+        }
+    }
+
+    fn submitted(&mut self, id: &MessageId, receiver: &AgentName, in_turn: bool) {
+        self.receipt(id, receiver, |it| {
+            if !it.step.is_settled() || it.step == ReceiptStep::Unknown {
+                it.step =
+                    if in_turn { ReceiptStep::TurnStarted } else { ReceiptStep::Submitted.max(it.step) };
+                if it.step == ReceiptStep::Unknown {
+                    it.step = ReceiptStep::Submitted;
+                }
+                it.held = None;
+                it.why = None;
+            }
+        });
+        let Some(seat) = self.seats.get_mut(receiver) else { return };
+        if seat.dirty.as_ref() == Some(id) {
+            seat.dirty = None;
+        }
+        let spawn = seat.spawn.as_ref().map(|it| it.id);
+        if in_turn
+            && let Some(turn) = &mut seat.turn
+            && !turn.messages.contains(id)
+        {
+            turn.messages.push(id.clone());
+        }
+        let task = self.message(id).and_then(|it| it.task);
+        if let Some(task) = task.and_then(|it| self.tasks.get_mut(&it))
+            && task.owner.as_ref() == Some(receiver)
+        {
+            task.in_progress |= in_turn;
+            task.spawn = spawn;
+        }
+    }
+
+    fn close(&mut self, id: &MessageId, receiver: &AgentName, step: ReceiptStep, why: &str) {
+        self.receipt(id, receiver, |it| {
+            if !it.step.is_settled() {
+                it.step = step;
+                it.held = None;
+                it.why = Some(why.to_owned());
+            }
+        });
+        self.settle();
+    }
+
+    fn create_task(&mut self, at: At, event: &Event) {
+        let Event::TaskCreated { id, creator, subject, owner, depends_on, closes_on, run, message, case_id } =
+            event
+        else {
+            return;
+        };
+        self.last_task = self.last_task.max(id.0);
+        let task = Task {
+            subject: subject.clone(),
+            creator: creator.clone(),
+            owner: owner.clone(),
+            closes_on: *closes_on,
+            message: message.clone(),
+            case_id: case_id.clone(),
+            run: *run,
+            depends_on: depends_on.clone(),
+            version: 1,
+            in_progress: false,
+            spawn: None,
+            since: Some(at.ts),
+        };
+        self.tasks.insert(*id, task);
+    }
+
+    fn end_task(&mut self, id: crate::TaskId) {
+        let Some(task) = self.tasks.remove(&id) else { return };
+        // A result that names the task answers its brief.
+        if let (Some(message), Some(owner)) = (task.message, task.owner) {
+            self.receipt(&message, &owner, |it| {
+                if matches!(it.step, ReceiptStep::Submitted | ReceiptStep::TurnStarted) {
+                    it.step = ReceiptStep::Answered;
+                }
+            });
+            self.settle();
+        }
+    }
+
+    fn report(
+        &mut self,
+        at: At,
+        id: ResultId,
+        agent: &str,
+        status: ReportStatus,
+        task: Option<crate::TaskId>,
+    ) {
+        self.results.total += 1;
+        if matches!(status, ReportStatus::Failed | ReportStatus::Blocked) {
+            self.results.failed += 1;
+        }
+        let report = Report { seq: at.seq, agent: agent.to_owned(), status, task };
+        self.results.uncollected.insert(id, report);
+    }
+
+    /// Lets messages leave whose receipts can change no more.
+    fn settle(&mut self) {
+        let done = |it: &Message| !it.to_leader && it.receipts.values().all(|it| it.step.is_settled());
+        let mut gone: Vec<u64> =
+            self.messages.iter().filter(|(_, it)| done(it)).map(|(seq, _)| *seq).collect();
+        let to_leader = |it: &Message| it.to_leader && it.receipts.values().all(|it| it.step.is_settled());
+        let waiting: Vec<u64> =
+            self.messages.iter().filter(|(_, it)| to_leader(it)).map(|(seq, _)| *seq).collect();
+        if waiting.len() > LEADER_MESSAGES {
+            gone.extend(&waiting[..waiting.len() - LEADER_MESSAGES]);
+        }
+        for seq in gone {
+            if let Some(message) = self.messages.remove(&seq) {
+                for receipt in message.receipts.values() {
+                    *self.settled.entry(receipt.step.as_str().to_owned()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
+        let Some(seat) = self.seats.get_mut(agent) else { return };
+        let mut begun = Vec::new();
+        let mut ended = None;
+        let Some(spawn) = seat.spawn.as_mut() else { return };
+        match event {
+            Event::SpawnOpened { pane, .. } => spawn.pane = Some(pane.clone()),
+            Event::SessionClaimed { process, .. } => {
+                if spawn.claimed.is_none() {
+                    spawn.claimed = Some(process.clone());
+                }
+            }
+            Event::SpawnSuperseded { why, .. } => {
+                let mode = spawn.mode;
+                seat.spawn = None;
+                seat.state = SeatState::Waiting { mode };
+                seat.activity = at.activity(ActivityKind::Unknown, Some(why), None);
+            }
+            Event::ProviderStarted { process, version, .. } => {
+                spawn.provider = Some(process.clone());
+                spawn.version.clone_from(version);
+            }
+            Event::ProviderExited { code, signal, .. } => {
+                spawn.exited = Some((*code, *signal));
+                seat.approvals.clear();
+                seat.activity = at.activity(ActivityKind::Unknown, Some("the program has ended"), None);
+            }
+            Event::SessionStarted { native, .. } => {
+                spawn.needs.remove(&ReadyFact::SessionStarted);
+                if let Some(session) = &mut seat.session
+                    && session.native.as_ref().is_none_or(|it| it == native)
+                {
+                    session.native = Some(native.clone());
+                    session.proved = true;
+                }
+                seat.ready(at);
+            }
+            Event::ToolsListed { .. } => {
+                spawn.needs.remove(&ReadyFact::ToolsListed);
+                seat.ready(at);
+            }
+            Event::TurnStarted { messages, proof, .. } => {
+                if let Some(session) = &mut seat.session {
+                    session.used = true;
+                }
+                let turn =
+                    Turn { seq: at.seq, since: Some(at.ts), messages: messages.clone(), outcome: None };
+                if let Some(open) = seat.turn.replace(turn) {
+                    ended = Some((open.messages, TurnOutcome::Answer));
+                }
+                seat.turns += 1;
+                seat.approvals.clear();
+                seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
+                begun.clone_from(messages);
+            }
+            Event::TurnEnded { outcome, why, proof, .. } => {
+                if let Some(mut turn) = seat.turn.take() {
+                    turn.outcome = Some(*outcome);
+                    ended = Some((turn.messages.clone(), *outcome));
+                    seat.last_turn = Some(turn);
+                }
+                seat.approvals.clear();
+                let reason = match outcome {
+                    TurnOutcome::Answer => None,
+                    TurnOutcome::Interrupted => Some("the turn was interrupted"),
+                    TurnOutcome::Error => Some(why.as_deref().unwrap_or("the turn ended by an error")),
+                };
+                seat.activity = at.activity(ActivityKind::Idle, reason, Some(proof));
+            }
+            Event::ActivityObserved { activity, reason, until, at: written, proof, .. } => {
+                // A record written before the line we know of is old news.
+                let stale = written.is_some_and(|it| seat.activity.since.is_some_and(|since| it < since))
+                    && seat.activity.proof.as_ref().is_some_and(|it| it.source == "hook");
+                if *activity == ActivityKind::Idle {
+                    spawn.needs.remove(&ReadyFact::StatusIdle);
+                }
+                if !stale {
+                    seat.activity =
+                        Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
+                    if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
+                        seat.approvals.clear();
+                    }
+                }
+                seat.ready(at);
+            }
+            Event::ApprovalRequested { tool, proof, .. } => {
+                seat.approvals.insert(RequestId(at.seq), Approval { tool: tool.clone(), since: Some(at.ts) });
+                seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
+            }
+            Event::ApprovalClosed { .. } => {
+                seat.approvals.clear();
+                if seat.activity.kind == ActivityKind::AwaitingApproval {
+                    let kind = if seat.turn.is_some() { ActivityKind::Working } else { ActivityKind::Idle };
+                    seat.activity = at.activity(kind, None, None);
+                }
+            }
+            Event::ProviderClassifyUnsupported { reason, .. } => {
+                seat.activity = at.activity(ActivityKind::Unknown, Some(reason), None);
+            }
+            _ => {}
+        }
+        if let Some((messages, outcome)) = ended {
+            self.answer(agent, &messages, outcome);
+        }
+        for id in begun {
+            self.submitted(&id, agent, true);
+        }
+    }
+
+    /// The turn that took these messages has ended.
+    fn answer(&mut self, agent: &AgentName, messages: &[MessageId], outcome: TurnOutcome) {
+        for id in messages {
+            self.receipt(id, agent, |it| {
+                if it.step.is_settled() {
+                    return;
+                }
+                if outcome == TurnOutcome::Answer {
+                    it.step = ReceiptStep::Answered;
+                } else {
+                    it.step = ReceiptStep::Answered;
+                    it.why = Some(format!("its turn ended: {outcome}"));
+                }
+            });
+        }
+        self.settle();
+    }
+}
+
+impl Seat {
+    fn ready(&mut self, at: At) {
+        let Some(spawn) = &self.spawn else { return };
+        if self.state == SeatState::Starting && spawn.needs.is_empty() && spawn.claimed.is_some() {
+            self.state = SeatState::Running;
+            self.since = Some(at.ts);
+            if self.activity.kind == ActivityKind::Unknown {
+                let proof = Proof { source: "process".to_owned(), record: "ready".to_owned() };
+                self.activity = at.activity(ActivityKind::Idle, None, Some(&proof));
+            }
+        }
+    }
+
+    fn stop(&mut self, at: At, cause: Cause) {
+        self.state = SeatState::Stopped { cause };
+        self.since = Some(at.ts);
+        self.stopping = None;
+        self.turn = None;
+        self.approvals.clear();
+        self.dirty = None;
+        self.activity = at.activity(ActivityKind::Unknown, Some("stopped"), None);
+    }
+}

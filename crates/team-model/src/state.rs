@@ -1,0 +1,512 @@
+//! The state: what is true now, folded from the log. Bounded: what is settled leaves it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ActivityKind, AgentName, BodyRef, Cause, Channel, ClosesOn, HoldReason, LeaderBinding, MessageId,
+    MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact, ReportStatus, RequestId, ResultId,
+    RunId, SeatSpec, SessionId, SpawnId, SpawnMode, TaskId, TeamKey, TurnOutcome,
+};
+
+/// Everything that is true in a workspace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The last line folded.
+    pub seq: u64,
+    /// When that line was written.
+    pub ts: Option<DateTime<Utc>>,
+    /// The highest epoch any coordinator has had.
+    pub epoch: u64,
+    /// The coordinator, until it stopped.
+    pub coordinator: Option<Coordinator>,
+    /// The tmux server, until it ended.
+    pub server: Option<Server>,
+    /// The teams that were started and not deleted.
+    pub teams: BTreeMap<TeamKey, Team>,
+    /// Senders' own message ids with the hash of their text, newest last.
+    pub own_ids: VecDeque<(String, MessageId, String)>,
+    /// Whether some past line could not be read: what was open across it is `unknown`.
+    pub damaged: bool,
+}
+
+/// The process that alone touches terminals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coordinator {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Which process.
+    pub process: ProcessIdentity,
+    /// The version of its program.
+    pub version: String,
+}
+
+/// The private tmux server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Server {
+    /// Its socket.
+    pub socket: String,
+    /// Which process.
+    pub process: ProcessIdentity,
+    /// Its version.
+    pub version: String,
+}
+
+/// Whether a team runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TeamState {
+    /// Its seats run, or are wanted.
+    #[default]
+    Running,
+    /// It is being shut down.
+    Stopping,
+    /// It was shut down; everything is kept.
+    Stopped,
+    /// Its terminal or machine is gone.
+    Lost,
+}
+
+/// A team that was started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Team {
+    /// Whether it runs.
+    pub state: TeamState,
+    /// Whether a stop was asked without grace.
+    pub stop_now: bool,
+    /// The seq of `team.started`: lines before belong to an earlier team of this key.
+    pub since: u64,
+    /// Its display name.
+    pub name: String,
+    /// Its tmux session.
+    pub session_name: String,
+    /// Where its TEAM.md and role files are.
+    pub dir: String,
+    /// The digest of the spec it was started from.
+    pub digest: String,
+    /// What it is for.
+    pub goal: Option<String>,
+    /// Who leads it.
+    pub leader: Leader,
+    /// Its seats.
+    pub seats: BTreeMap<AgentName, Seat>,
+    /// Its open tasks.
+    pub tasks: BTreeMap<TaskId, Task>,
+    /// The number of the last task.
+    pub last_task: u64,
+    /// Its messages with a receipt that is still open.
+    pub messages: BTreeMap<u64, Message>,
+    /// Counts of settled receipts by step.
+    pub settled: BTreeMap<String, u64>,
+    /// Its results.
+    pub results: Results,
+    /// Open questions to humans.
+    pub questions: BTreeMap<RequestId, Question>,
+    /// What the leader has been told once.
+    pub notices: BTreeSet<(NoticeCause, String)>,
+    /// Seqs of notices the leader has not seen typed.
+    pub untold: BTreeSet<u64>,
+}
+
+/// The person's own agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Its pane, where one is bound.
+    pub bound: Option<LeaderBinding>,
+    /// Why it is not bound any more.
+    pub lost: Option<String>,
+}
+
+/// Whether a seat has a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeatState {
+    /// Known, never wanted yet.
+    Added,
+    /// It is to be started.
+    Waiting {
+        /// How.
+        mode: SpawnMode,
+    },
+    /// Its process is on the way.
+    Starting,
+    /// Its session is ready.
+    Running,
+    /// Its session ended.
+    Stopped {
+        /// Why.
+        cause: Cause,
+    },
+    /// It could not start.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+impl SeatState {
+    /// Returns the word for it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Waiting { .. } => "waiting",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopped { .. } => "stopped",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// Says whether a process of it may exist.
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// A named place in a team.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Seat {
+    /// The line that added it; its instructions are read from there.
+    pub added: u64,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Who added it; `None` is the leader.
+    pub manager: Option<AgentName>,
+    /// Whether it may have agents.
+    pub lead: bool,
+    /// What starts it; the text of its instructions stays in the log.
+    pub spec: SeatSpec,
+    /// Whether it has a process.
+    pub state: SeatState,
+    /// Since when.
+    pub since: Option<DateTime<Utc>>,
+    /// Whether it is being stopped, and why.
+    pub stopping: Option<Cause>,
+    /// Its conversation.
+    pub session: Option<Session>,
+    /// Its present or last process.
+    pub spawn: Option<Spawn>,
+    /// What it does.
+    pub activity: Activity,
+    /// The turn that runs.
+    pub turn: Option<Turn>,
+    /// The turn that ended last.
+    pub last_turn: Option<Turn>,
+    /// How many turns it has had in this session.
+    pub turns: u64,
+    /// Open permission questions, by the line that asked.
+    pub approvals: BTreeMap<RequestId, Approval>,
+    /// The message whose text may still stand in the composer.
+    pub dirty: Option<MessageId>,
+    /// Screen lines kept when it failed.
+    pub last_lines: Vec<String>,
+}
+
+/// One conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Our id.
+    pub id: SessionId,
+    /// The provider's id, where it is known.
+    pub native: Option<String>,
+    /// Whether the program has confirmed that id.
+    pub proved: bool,
+    /// Whether it has had a turn, and so can be resumed.
+    pub used: bool,
+}
+
+/// One start of a seat's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawn {
+    /// Its id.
+    pub id: SpawnId,
+    /// How its session began.
+    pub mode: SpawnMode,
+    /// How messages reach it.
+    pub channel: Channel,
+    /// The seat file's name.
+    pub seat: String,
+    /// When it was planned.
+    pub planned: Option<DateTime<Utc>>,
+    /// Its pane.
+    pub pane: Option<String>,
+    /// The seat process that claimed it.
+    pub claimed: Option<ProcessIdentity>,
+    /// The provider's process.
+    pub provider: Option<ProcessIdentity>,
+    /// The provider's version.
+    pub version: Option<String>,
+    /// What must still be seen before it is ready.
+    pub needs: BTreeSet<ReadyFact>,
+    /// Whether the provider has ended: its exit code and signal.
+    pub exited: Option<(Option<i32>, Option<i32>)>,
+}
+
+/// What a seat does, since when, and what proves it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Activity {
+    /// The word.
+    pub kind: ActivityKind,
+    /// Since when.
+    pub since: Option<DateTime<Utc>>,
+    /// Why, where the word alone does not say it.
+    pub reason: Option<String>,
+    /// Until when, for a limit.
+    pub until: Option<DateTime<Utc>>,
+    /// What proves it.
+    pub proof: Option<Proof>,
+    /// The line it comes from.
+    pub seq: u64,
+}
+
+/// A turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The line that began it.
+    pub seq: u64,
+    /// When.
+    pub since: Option<DateTime<Utc>>,
+    /// The messages that it took.
+    pub messages: Vec<MessageId>,
+    /// How it ended.
+    pub outcome: Option<TurnOutcome>,
+}
+
+/// An open permission question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The tool it is about.
+    pub tool: String,
+    /// When it was asked.
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// How far a message has come to one receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptStep {
+    /// It is in the log.
+    Accepted,
+    /// It waits; the receipt says for what.
+    Held,
+    /// It is on its way.
+    Sending,
+    /// The program has it.
+    Submitted,
+    /// A turn has taken it.
+    TurnStarted,
+    /// That turn ended, or a result names its task.
+    Answered,
+    /// The program gave it back.
+    Returned,
+    /// It will never be sent.
+    Refused,
+    /// Nobody can say whether the program has it.
+    Unknown,
+    /// Its sender or the engine took it back.
+    Withdrawn,
+}
+
+impl ReceiptStep {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Held => "held",
+            Self::Sending => "sending",
+            Self::Submitted => "submitted",
+            Self::TurnStarted => "turn_started",
+            Self::Answered => "answered",
+            Self::Returned => "returned",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    /// Says whether nothing can follow.
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Answered | Self::Returned | Self::Refused | Self::Unknown | Self::Withdrawn)
+    }
+
+    /// Says whether this step or a later one of the good way has been reached.
+    pub fn has_reached(self, wanted: Self) -> bool {
+        self <= Self::Answered && wanted <= Self::Answered && self >= wanted
+    }
+}
+
+/// The receipt of one receiver.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// How far it is.
+    pub step: ReceiptStep,
+    /// Why it waits.
+    pub held: Option<HoldReason>,
+    /// How many attempts were begun.
+    pub attempts: u32,
+    /// The attempt that runs or ran last.
+    pub attempt: Option<Attempt>,
+    /// Why it ended as it did.
+    pub why: Option<String>,
+}
+
+/// One attempt to hand a message over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The spawn it goes to.
+    pub spawn: SpawnId,
+    /// By which channel.
+    pub channel: Channel,
+    /// The line that announced it.
+    pub seq: u64,
+    /// When.
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// A message with an open receipt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// Its kind.
+    pub kind: MessageKind,
+    /// The sender, as it can be answered.
+    pub from: String,
+    /// The receivers as addressed.
+    pub addressed: String,
+    /// The task it hands over or belongs to.
+    pub task: Option<TaskId>,
+    /// What it answers.
+    pub reply_to: Option<MessageId>,
+    /// A free label.
+    pub case_id: Option<String>,
+    /// The fingerprint of its text, which stays in the log.
+    pub body: BodyRef,
+    /// When it was accepted.
+    pub since: Option<DateTime<Utc>>,
+    /// Whether the leader is among the receivers.
+    pub to_leader: bool,
+    /// A receipt per receiver.
+    pub receipts: BTreeMap<AgentName, Receipt>,
+}
+
+/// An open task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// What it is, in one line.
+    pub subject: String,
+    /// Who made it.
+    pub creator: String,
+    /// Who is to do it.
+    pub owner: Option<AgentName>,
+    /// What closes it.
+    pub closes_on: ClosesOn,
+    /// The message that handed it over.
+    pub message: Option<MessageId>,
+    /// A free label.
+    pub case_id: Option<String>,
+    /// Which run it belongs to.
+    pub run: Option<RunId>,
+    /// The tasks it waits for.
+    pub depends_on: Vec<TaskId>,
+    /// Raised by each change.
+    pub version: u64,
+    /// Whether the turn with its brief was proved to begin.
+    pub in_progress: bool,
+    /// The spawn that had it handed over.
+    pub spawn: Option<SpawnId>,
+    /// When it was made.
+    pub since: Option<DateTime<Utc>>,
+}
+
+/// The results of a team.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// All there ever were.
+    pub total: u64,
+    /// Those that were collected.
+    pub collected: u64,
+    /// Those with status failed or blocked.
+    pub failed: u64,
+    /// Those that wait, by id; their texts stay in the log.
+    pub uncollected: BTreeMap<ResultId, Report>,
+}
+
+/// A result that waits to be collected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The line that holds it.
+    pub seq: u64,
+    /// Who reported.
+    pub agent: String,
+    /// What it says.
+    pub status: ReportStatus,
+    /// Which task it closed.
+    pub task: Option<TaskId>,
+}
+
+/// A question to a human.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The line that holds it.
+    pub seq: u64,
+    /// Who asked.
+    pub agent: String,
+    /// The beginning of the question.
+    pub question: String,
+    /// When.
+    pub since: Option<DateTime<Utc>>,
+}
+
+impl State {
+    /// Finds the seat that a spawn belongs to, if that spawn is the seat's present one.
+    pub fn seat_of_spawn(&self, spawn: SpawnId) -> Option<(&TeamKey, &AgentName, &Seat)> {
+        self.teams.iter().find_map(|(key, team)| {
+            team.seats
+                .iter()
+                .find(|(_, seat)| seat.spawn.as_ref().is_some_and(|it| it.id == spawn))
+                .map(|(name, seat)| (key, name, seat))
+        })
+    }
+
+    /// Finds the team that runs a tmux session of this name.
+    pub fn team_with_session(&self, session_name: &str) -> Option<(&TeamKey, &Team)> {
+        self.teams.iter().find(|(_, team)| team.session_name == session_name)
+    }
+}
+
+impl Team {
+    /// Finds an open message by its id.
+    pub fn message(&self, id: &MessageId) -> Option<&Message> {
+        match id {
+            MessageId::Seq(seq) => self.messages.get(seq),
+            MessageId::Own(_) => self.messages.values().find(|it| it.id == *id),
+        }
+    }
+
+    /// Finds a seat by any spelling of its name.
+    pub fn find_seat(&self, name: &str) -> Option<(&AgentName, &Seat)> {
+        self.seats.get_key_value(name).or_else(|| self.seats.iter().find(|(it, _)| it.is_same(name)))
+    }
+
+    /// Lists the open tasks of an agent, oldest first.
+    pub fn owed_by<'a>(&'a self, agent: &'a AgentName) -> impl Iterator<Item = (TaskId, &'a Task)> {
+        self.tasks.iter().filter(move |(_, it)| it.owner.as_ref() == Some(agent)).map(|(id, it)| (*id, it))
+    }
+
+    /// Says whether any seat may have a process.
+    pub fn has_live_seats(&self) -> bool {
+        self.seats.values().any(|it| it.state.is_live())
+    }
+}
+
+impl Seat {
+    /// Says whether a message could start a turn here now: running, idle, no question open.
+    pub fn is_idle(&self) -> bool {
+        self.state == SeatState::Running
+            && self.activity.kind == ActivityKind::Idle
+            && self.approvals.is_empty()
+    }
+}
