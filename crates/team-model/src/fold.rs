@@ -278,7 +278,7 @@ impl Team {
                     it.attempts = *attempt;
                     it.attempt =
                         Some(Attempt { spawn: *spawn, channel: *channel, seq: at.seq, since: Some(at.ts) });
-                })
+                });
             }
             Event::MessageSubmitted { id, receiver, in_turn, .. } => self.submitted(id, receiver, *in_turn),
             Event::MessageNotSent { id, receiver, attempt, .. } => self.receipt(id, receiver, |it| {
@@ -304,13 +304,13 @@ impl Team {
                 self.settle();
             }
             Event::MessageReturned { id, receiver, why } => {
-                self.close(id, receiver, ReceiptStep::Returned, why)
+                self.close(id, receiver, ReceiptStep::Returned, why);
             }
             Event::MessageRefused { id, receiver, why } => {
-                self.close(id, receiver, ReceiptStep::Refused, why)
+                self.close(id, receiver, ReceiptStep::Refused, why);
             }
             Event::MessageWithdrawn { id, receiver, why } => {
-                self.close(id, receiver, ReceiptStep::Withdrawn, why)
+                self.close(id, receiver, ReceiptStep::Withdrawn, why);
             }
             Event::TaskCreated { .. } => self.create_task(at, event),
             Event::TaskCompleted { id, .. }
@@ -326,7 +326,7 @@ impl Team {
                 }
             }
             Event::McpReportResult { id, agent, status, task, .. } => {
-                self.report(at, *id, agent, *status, *task)
+                self.report(at, *id, agent, *status, *task);
             }
             Event::CollectResult { results } => {
                 for id in results {
@@ -625,15 +625,14 @@ impl Team {
 
     /// Lets messages leave whose receipts can change no more.
     fn settle(&mut self) {
-        let done = |it: &Message| !it.to_leader && it.receipts.values().all(|it| it.step.is_settled());
-        let mut gone: Vec<u64> =
-            self.messages.iter().filter(|(_, it)| done(it)).map(|(seq, _)| *seq).collect();
-        let to_leader = |it: &Message| it.to_leader && it.receipts.values().all(|it| it.step.is_settled());
-        let waiting: Vec<u64> =
-            self.messages.iter().filter(|(_, it)| to_leader(it)).map(|(seq, _)| *seq).collect();
-        if waiting.len() > LEADER_MESSAGES {
-            gone.extend(&waiting[..waiting.len() - LEADER_MESSAGES]);
-        }
+        let done = |it: &Message| it.receipts.values().all(|it| it.step.is_settled());
+        // A leader has yet to read it, or a late proof may still come.
+        let kept =
+            |it: &Message| it.to_leader || it.receipts.values().any(|it| it.step == ReceiptStep::Unknown);
+        let settled = || self.messages.iter().filter(|(_, it)| done(it));
+        let mut gone: Vec<u64> = settled().filter(|(_, it)| !kept(it)).map(|(seq, _)| *seq).collect();
+        let waiting: Vec<u64> = settled().filter(|(_, it)| kept(it)).map(|(seq, _)| *seq).collect();
+        gone.extend(&waiting[..waiting.len().saturating_sub(KEPT_MESSAGES)]);
         for seq in gone {
             if let Some(message) = self.messages.remove(&seq) {
                 for receipt in message.receipts.values() {
@@ -650,10 +649,8 @@ impl Team {
         let Some(spawn) = seat.spawn.as_mut() else { return };
         match event {
             Event::SpawnOpened { pane, .. } => spawn.pane = Some(pane.clone()),
-            Event::SessionClaimed { process, .. } => {
-                if spawn.claimed.is_none() {
-                    spawn.claimed = Some(process.clone());
-                }
+            Event::SessionClaimed { process, .. } if spawn.claimed.is_none() => {
+                spawn.claimed = Some(process.clone());
             }
             Event::SpawnSuperseded { why, .. } => {
                 let mode = spawn.mode;
