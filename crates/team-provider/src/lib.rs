@@ -1,1 +1,34 @@
-//! What differs between agent programs; pure
+//! What differs between agent programs, and nothing else.
+//!
+//! One module per program says how to start it, what its hooks and records
+//! mean, what its screens show and how text is typed into it. Everything here is
+//! a function of its arguments: no file is opened, no clock is read, no terminal
+//! is touched and nothing is written down. Nothing outside this crate names a
+//! program; callers ask [`provider`] for one and talk to the trait.
+
+mod claude;
+mod claude_like;
+mod environment;
+mod fact;
+mod fake;
+mod launch;
+mod limits;
+mod provider;
+mod registry;
+mod screen;
+mod seat;
+mod typing;
+mod version;
+
+pub use environment::{clean_env, is_denied};
+pub use fact::{
+    ActivityKind, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces, TurnOutcome, Watched,
+};
+pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
+pub use limits::reset_time;
+pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
+pub use registry::{Known, known, provider, providers, similar};
+pub use screen::{Composer, Dialog, DialogKind, DialogRule, Screen, ScreenReading};
+pub use seat::{Auth, FolderTrust, SeatContext, Start};
+pub use typing::{Framed, Typing, UnsafeText};
+pub use version::{VersionRule, VersionVerdict, Versions, check_version, version_rules};

@@ -1,0 +1,154 @@
+//! The seam between the engine and the agent programs.
+//!
+//! Knows the questions. Must not know any program's answers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
+use crate::launch::{Launch, Unsupported};
+use crate::screen::{DialogRule, Screen, ScreenReading};
+use crate::seat::{Auth, SeatContext};
+use crate::typing::{Framed, Typing};
+use crate::version::{VersionVerdict, Versions};
+
+/// What differs between agent programs, and nothing else.
+///
+/// It says how to start one and what its records mean; touching the world is the
+/// engine's job.
+pub trait Provider: Send + Sync {
+    /// Returns the name that role files and profiles use.
+    fn name(&self) -> &'static str;
+
+    /// Returns other names that mean the same.
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Says which program is run.
+    fn program(&self) -> Program;
+
+    /// Says what the program can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Returns the model used when nobody names one, if we choose at all.
+    fn default_model(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the versions that were tried.
+    fn known_versions(&self) -> &'static Versions;
+
+    /// Returns our tools' names as the model sees them.
+    fn tool_names(&self) -> ToolNames;
+
+    /// Describes the start of a seat.
+    fn launch(&self, seat: &SeatContext<'_>) -> Result<Launch, Unsupported>;
+
+    /// Returns the file in which the program keeps whether folders are trusted.
+    fn trust_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf>;
+
+    /// Says whether that file's contents trust a folder or one above it.
+    fn trusts(&self, trust_file: &str, cwd: &Path) -> bool;
+
+    /// Returns which conversation a hook call speaks of.
+    fn hook_session(&self, stdin: &Value) -> Option<HookSession>;
+
+    /// Returns what a hook call proves.
+    fn read_hook(&self, event: &str, stdin: &Value) -> Vec<Fact>;
+
+    /// Returns what our hook command prints for the program to read.
+    fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String>;
+
+    /// Returns the files whose changes prove something.
+    fn files_to_watch(&self, places: &SeatPlaces<'_>) -> Vec<Watched>;
+
+    /// Returns what one transcript line or a whole status file proves.
+    fn read_record(&self, kind: RecordKind, record: &str) -> Vec<Fact>;
+
+    /// Returns what a screen shows.
+    fn read_screen(&self, screen: &Screen) -> ScreenReading;
+
+    /// Returns the dialogs we know, with what answers them beforehand.
+    fn dialogs(&self) -> &'static [DialogRule];
+
+    /// Returns the rules of typing into the program.
+    fn typing(&self) -> Typing;
+
+    /// Makes a text safe to type as prose, or says why it must go another way.
+    fn frame(&self, text: &str) -> Framed;
+
+    /// Judges a version of the program.
+    fn check_version(&self, version: &str) -> VersionVerdict {
+        crate::version::check_version(self.name(), version, false)
+    }
+}
+
+/// Which program is run for a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Program {
+    /// A program found on the person's `PATH`.
+    Named(&'static str),
+    /// Our own binary, with this first argument.
+    Own(&'static str),
+}
+
+impl Program {
+    /// Returns the file name of the program.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Named(name) => name,
+            Self::Own(_) => "team-agent",
+        }
+    }
+}
+
+/// Authentication modes that a program offers.
+pub type AuthModes = &'static [Auth];
+
+/// What a program can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether a faster mode of the same model can be asked for.
+    pub fast: bool,
+    /// Efforts that can be asked for; empty if none.
+    pub effort: &'static [&'static str],
+    /// Authentication modes.
+    pub auth: AuthModes,
+    /// Whether an earlier conversation can go on.
+    pub resume: bool,
+    /// Whether a conversation can begin with the history of another.
+    pub fork: bool,
+    /// Whether the id of a conversation is ours to choose.
+    pub chooses_id: bool,
+    /// Whether a message can reach a busy program without keys.
+    pub reaches_busy: bool,
+    /// Whether permission questions are announced, not only shown.
+    pub announces_approvals: bool,
+    /// Whether interrupts are told by a record.
+    pub tells_interrupts: bool,
+}
+
+/// Our tools' names as the model sees them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolNames {
+    /// Sends a message.
+    pub send: &'static str,
+    /// Reports a result.
+    pub report: &'static str,
+    /// Reads waiting messages.
+    pub read: &'static str,
+    /// Asks the person.
+    pub human: &'static str,
+    /// What stands before every tool's own name.
+    pub prefix: &'static str,
+}
+
+impl ToolNames {
+    /// Returns the name the model sees for any of our tools.
+    pub fn full(&self, tool: &str) -> String {
+        format!("{}{tool}", self.prefix)
+    }
+}

@@ -1,0 +1,142 @@
+//! The providers there are, by name.
+//!
+//! Knows every provider's name and whether it can be started.
+
+use crate::claude::Claude;
+use crate::fake::Fake;
+use crate::provider::Provider;
+
+/// A provider that may be named, whether or not it can be started.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Name that role files and profiles use.
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub aliases: &'static [&'static str],
+    /// File name of its program.
+    pub program: &'static str,
+    /// Whether it can be started.
+    pub implemented: bool,
+    /// Whether it is offered to people; the built-in one for trials is not.
+    pub listed: bool,
+    provider: Option<&'static dyn Provider>,
+}
+
+impl Known {
+    /// Returns the provider itself, if it can be started.
+    pub fn provider(&self) -> Option<&'static dyn Provider> {
+        self.provider
+    }
+}
+
+static KNOWN: &[Known] = &[
+    Known {
+        name: "claude",
+        aliases: &["claude_code", "claude-code"],
+        program: "claude",
+        implemented: true,
+        listed: true,
+        provider: Some(&Claude),
+    },
+    unbuilt("codex", &["codex_cli", "codex-cli"], "codex"),
+    unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
+    unbuilt("gemini", &["gemini_cli", "gemini-cli"], "gemini"),
+    unbuilt("opencode", &["open_code", "open-code"], "opencode"),
+    Known {
+        name: "fake",
+        aliases: &[],
+        program: "team-agent",
+        implemented: true,
+        listed: false,
+        provider: Some(&Fake),
+    },
+];
+
+/// Describes a provider that is known by name only.
+const fn unbuilt(name: &'static str, aliases: &'static [&'static str], program: &'static str) -> Known {
+    Known { name, aliases, program, implemented: false, listed: true, provider: None }
+}
+
+/// Returns all providers that may be named.
+pub fn providers() -> &'static [Known] {
+    KNOWN
+}
+
+/// Returns what is known under a name or one of its aliases.
+pub fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|it| it.name == name || it.aliases.contains(&name))
+}
+
+/// Returns the provider of a name or alias, if it can be started.
+pub fn provider(name: &str) -> Option<&'static dyn Provider> {
+    known(name)?.provider
+}
+
+/// Returns the known name that is most like a wrong one, if any is.
+pub fn similar(name: &str) -> Option<&'static str> {
+    let wrong = name.to_lowercase();
+    KNOWN
+        .iter()
+        .filter(|it| it.listed)
+        .flat_map(|it| {
+            std::iter::once(&it.name).chain(it.aliases).map(|word| (distance(&wrong, word), it.name))
+        })
+        .min()
+        .filter(|(distance, _)| *distance <= 2)
+        .map(|(_, name)| name)
+}
+
+/// Counts the changes of one character that turn one word into the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let change = corner + usize::from(a != *b);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_are_unique_and_agree_with_their_provider() {
+        let mut seen = std::collections::BTreeSet::new();
+        for it in providers() {
+            for name in std::iter::once(&it.name).chain(it.aliases) {
+                assert!(seen.insert(*name), "{name}");
+            }
+            assert_eq!(it.implemented, it.provider.is_some(), "{}", it.name);
+            if let Some(provider) = it.provider {
+                assert_eq!(provider.name(), it.name);
+                assert_eq!(provider.aliases(), it.aliases);
+                assert_eq!(provider.program().file_name(), it.program);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_known_but_not_built_gives_no_provider() {
+        assert!(provider("claude_code").is_some());
+        assert!(provider("fake").is_some());
+        assert!(provider("codex").is_none());
+        assert!(known("codex").is_some_and(|it| !it.implemented));
+        assert!(known("cursor").is_none());
+    }
+
+    #[test]
+    fn a_misspelled_name_finds_its_neighbour() {
+        assert_eq!(similar("cluade"), Some("claude"));
+        assert_eq!(similar("Codex"), Some("codex"));
+        assert_eq!(similar("opncode"), Some("opencode"));
+        assert_eq!(similar("whatever"), None);
+        assert_eq!(similar("fake1"), None);
+    }
+}
