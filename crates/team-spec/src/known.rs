@@ -1,0 +1,186 @@
+//! The words that fields may hold, and what the providers of this build can do.
+//!
+//! Knows names and abilities. Must not know how a provider is started; which of
+//! them are implemented is told by the caller.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $type {
+            /// Every value, in the order in which they are explained.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// Returns the word as it stands in files.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// Returns the value for a word.
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.as_str() == word)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// How hard a model thinks.
+    Effort {
+        /// The least.
+        Low = "low",
+        /// The usual.
+        Medium = "medium",
+        /// More.
+        High = "high",
+        /// Much more.
+        Xhigh = "xhigh",
+        /// All there is.
+        Max = "max",
+    }
+}
+
+words! {
+    /// How a provider is paid and logged in to.
+    AuthMode {
+        /// The log-in that the person made in the provider's own program.
+        Subscription = "subscription",
+        /// A key for the provider's own service.
+        OfficialApi = "official_api",
+        /// A key and an address of another service that speaks the same protocol.
+        CompatibleApi = "compatible_api",
+    }
+}
+
+words! {
+    /// What an agent may do.
+    Tool {
+        /// Read files.
+        FsRead = "fs_read",
+        /// List directories.
+        FsList = "fs_list",
+        /// Create, change and delete files.
+        FsWrite = "fs_write",
+        /// Run commands in a shell.
+        ExecuteBash = "execute_bash",
+        /// See what changed in the repository.
+        GitDiff = "git_diff",
+        /// Reach the network.
+        Network = "network",
+        /// Talk to the team and report results.
+        McpTeam = "mcp_team",
+        /// Whatever else the provider's program brings along.
+        ProviderBuiltin = "provider_builtin",
+    }
+}
+
+/// What a provider can do in this build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Whether this build can start it.
+    pub implemented: bool,
+    /// Whether it has a setting for faster answers.
+    pub fast: bool,
+    /// The efforts it knows; empty when it has no such setting.
+    pub efforts: Vec<Effort>,
+    /// The ways to log in that it knows.
+    pub auth_modes: Vec<AuthMode>,
+    /// The model used when no file names one; `None` leaves it to the provider.
+    pub default_model: Option<String>,
+}
+
+/// The providers that files may name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What each provider can do, by name.
+    pub providers: BTreeMap<String, Capabilities>,
+    /// Other spellings, each with the name it stands for.
+    pub aliases: BTreeMap<String, String>,
+}
+
+/// What a word given for a provider turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup<'a> {
+    /// A provider of this build, by its own name.
+    Ready(&'a str, &'a Capabilities),
+    /// A provider that later builds will have.
+    Later(&'a str),
+    /// No provider.
+    Unknown,
+}
+
+impl Known {
+    /// Returns the usual table, in which the named providers are implemented.
+    pub fn standard(implemented: &[&str]) -> Self {
+        use Effort::{High, Low, Max, Medium, Xhigh};
+        let mut known = Self::default();
+        let mut add = |name: &str, fast, efforts: &[Effort], model: Option<&str>| {
+            let capabilities = Capabilities {
+                implemented: implemented.contains(&name),
+                fast,
+                efforts: efforts.to_vec(),
+                auth_modes: AuthMode::ALL.to_vec(),
+                default_model: model.map(str::to_owned),
+            };
+            known.providers.insert(name.to_owned(), capabilities);
+        };
+        add("claude", false, &[Low, Medium, High, Xhigh, Max], Some("claude-sonnet-4-6"));
+        add("codex", false, &[Low, Medium, High, Xhigh], Some("gpt-5.5"));
+        add("copilot", false, &[Low, Medium, High, Xhigh], None);
+        add("gemini", false, &[], None);
+        add("opencode", false, &[], None);
+        add("fake", false, Effort::ALL, None);
+        for (alias, name) in [("claude_code", "claude"), ("gemini_cli", "gemini")] {
+            known.aliases.insert(alias.to_owned(), name.to_owned());
+        }
+        known
+    }
+
+    /// Returns the provider's own name for a name or another spelling of it.
+    pub fn canonical<'a>(&'a self, word: &'a str) -> Option<&'a str> {
+        let name = self.aliases.get(word).map_or(word, String::as_str);
+        self.providers.get_key_value(name).map(|(name, _)| name.as_str())
+    }
+
+    /// Says what a word given for a provider is.
+    pub fn look_up<'a>(&'a self, word: &'a str) -> Lookup<'a> {
+        let Some(name) = self.canonical(word) else { return Lookup::Unknown };
+        match self.providers.get(name) {
+            Some(it) if it.implemented => Lookup::Ready(name, it),
+            Some(_) => Lookup::Later(name),
+            None => Lookup::Unknown,
+        }
+    }
+
+    /// Returns the names of the providers of this build.
+    pub fn implemented(&self) -> impl Iterator<Item = &str> {
+        self.providers.iter().filter(|(_, it)| it.implemented).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns every word that may stand for a provider.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.providers.keys().chain(self.aliases.keys()).map(String::as_str)
+    }
+}
+
+/// Joins words for a hint.
+pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    words.into_iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+}
