@@ -1,0 +1,38 @@
+//! A server with a backend that repeats what it is asked, to try a client against.
+//!
+//! `TEAM_MCP_SAMPLE_SET` chooses the set of tools. Messages with certain texts make the backend misbehave.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use serde_json::json;
+use team_mcp::{Answer, Backend, ToolCall, ToolError, ToolRequest, ToolSet};
+
+struct Sample(ToolSet);
+
+impl Backend for Sample {
+    fn set(&self) -> ToolSet {
+        self.0
+    }
+
+    fn call(&self, call: ToolCall) -> Result<Answer, ToolError> {
+        if let ToolRequest::SendMessage(message) = &call.request {
+            match message.content.as_str() {
+                "panic" => panic!("the backend fell over"),
+                "slow" => thread::sleep(Duration::from_millis(300)),
+                _ => {}
+            }
+        }
+        Ok(Answer { text: format!("{:?}", call.request), structured: json!({ "tool": call.request.tool() }) })
+    }
+}
+
+fn main() -> Result<(), team_mcp::ServeError> {
+    let set = match std::env::var("TEAM_MCP_SAMPLE_SET").as_deref() {
+        Ok("lead") => ToolSet::Lead,
+        Ok("leader") => ToolSet::Leader,
+        Ok("members") => ToolSet::Members,
+        Ok("unbound") => ToolSet::Unbound,
+        _ => ToolSet::Worker,
+    };
+    team_mcp::serve(Arc::new(Sample(set)))
+}
