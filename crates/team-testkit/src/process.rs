@@ -1,4 +1,4 @@
-//! Running programs with a deadline, and finding and ending what they leave behind.
+//! Running programs with a deadline, and waiting for conditions.
 //!
 //! Knows processes. Must not know workspaces or agent programs.
 
@@ -25,6 +25,21 @@ pub struct Output {
     pub stderr: String,
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
+}
+
+impl Output {
+    /// Returns everything as one text for a snapshot; what is empty is left out.
+    pub fn snapshot(&self) -> String {
+        let mut text = String::new();
+        for (name, part) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !part.is_empty() {
+                let end = if part.ends_with('\n') { "" } else { "\n" };
+                text += &["--- ", name, "\n", part, end].concat();
+            }
+        }
+        let code = self.code.map_or("by a signal".to_owned(), |code| code.to_string());
+        text + "--- exit " + &code + "\n"
+    }
 }
 
 /// A program could not be run to its end.

@@ -31,16 +31,20 @@ pub(super) fn messages(
     let session = record.session.clone();
     let number = shared.arrived(record);
     let turns = turns(&body);
+    let length = script::length(&turns);
     let plan = match kind {
         Kind::Side => vec![Part::Text { text: side_text(&body), lasts: Duration::ZERO }],
-        _ => plan(&turns, &script::next_acts(&turns, |act| shared.was_refused(session.as_deref(), act))),
+        _ => plan(
+            &turns,
+            &script::next_acts(&turns, |act| shared.has_refused(session.as_deref(), act, length)),
+        ),
     };
     let refusal = plan.iter().find_map(|part| match part {
         Part::Refuse { act, .. } => Some(act.clone()),
         _ => None,
     });
     if let Some(act) = refusal {
-        shared.refuse(session.as_deref(), &act);
+        shared.refuse(session.as_deref(), &act, length);
     }
     let model = body["model"].as_str().unwrap_or("stub").to_owned();
     let mut outcome = Outcome { status: 200, said: String::new(), called: Vec::new(), finished: false };
@@ -285,11 +289,9 @@ fn recorded(request: &HttpRequest) -> Request {
     record.model = body["model"].as_str().map(str::to_owned);
     record.system = texts(&body["system"]).join("\n");
     record.tools = list(&body["tools"]).filter_map(|tool| tool["name"].as_str()).map(str::to_owned).collect();
-    record.texts = turns(&body)
-        .into_iter()
-        .rfind(|turn| turn.role == Role::User)
-        .map(|turn| turn.texts)
-        .unwrap_or_default();
+    let turns = turns(&body);
+    let answered = turns.iter().rposition(|turn| turn.role == Role::Assistant).map_or(0, |last| last + 1);
+    record.texts = turns[answered..].iter().flat_map(|turn| turn.texts.clone()).collect();
     if record.tools.is_empty() {
         record.kind = Kind::Side;
     }
@@ -298,6 +300,7 @@ fn recorded(request: &HttpRequest) -> Request {
 
 fn turns(body: &Value) -> Vec<Turn> {
     list(&body["messages"])
+        .filter(|message| message["role"] != "system" || hands_something_over(message))
         .map(|message| {
             let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
             let calls = list(&message["content"])
@@ -307,6 +310,12 @@ fn turns(body: &Value) -> Vec<Turn> {
             Turn { role, texts: texts(&message["content"]), calls }
         })
         .collect()
+}
+
+/// Tells whether a message in the program's own name passes on what somebody said; the others are lists of tools
+/// and the like.
+fn hands_something_over(message: &Value) -> bool {
+    texts(&message["content"]).iter().any(|text| text.contains("<task-notification>"))
 }
 
 /// Returns the texts of a content, be it a string or a list of blocks; tool results are none.

@@ -12,7 +12,8 @@
 //! stub: think MS             does nothing for a while
 //! stub: slow MS [TEXT]       says TEXT spread over a time
 //! stub: recall N             says the user text N places before this one
-//! stub: error STATUS [SECONDS]   refuses the request once, with `retry-after` if SECONDS are given
+//! stub: error STATUS          refuses the request and each retry, until something more is said
+//! stub: error STATUS SECONDS  refuses the request once, with `retry-after: SECONDS`
 //! ```
 //!
 //! A text without such a line is answered with `ok`.
@@ -21,7 +22,7 @@ mod anthropic;
 mod http;
 mod script;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +33,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use http::{Connection, HttpRequest};
-use script::Act;
+use script::{Act, Directive};
 
 /// What a request asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub struct Request {
     pub model: Option<String>,
     /// The system prompt, its parts joined.
     pub system: String,
-    /// The texts of the last user message, without tool results.
+    /// What was said to the model since it last said something itself, without tool results.
     pub texts: Vec<String>,
     /// The names of the tools offered.
     pub tools: Vec<String>,
@@ -92,7 +93,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Tells whether one of its last user texts contains `text`.
+    /// Tells whether what was said to the model since its last reply contains `text`.
     pub fn says(&self, text: &str) -> bool {
         self.texts.iter().any(|it| it.contains(text))
     }
@@ -213,8 +214,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Log {
     requests: Vec<Request>,
-    /// Refusals already made: session, position and source of the act.
-    refused: HashSet<(Option<String>, usize, u64)>,
+    /// Refusals made, by session, position and wording, with the conversation's length at the time.
+    refused: BTreeMap<(Option<String>, usize, String), usize>,
     streams: BTreeMap<u64, TcpStream>,
 }
 
@@ -241,13 +242,20 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn was_refused(&self, session: Option<&str>, act: &Act) -> bool {
-        self.lock().refused.contains(&(session.map(str::to_owned), act.position, act.source))
+    /// Tells whether a refusal was made and is over.
+    fn has_refused(&self, session: Option<&str>, act: &Act, length: usize) -> bool {
+        let Directive::Error { retry_after, .. } = act.directive else { return false };
+        let before = self.lock().refused.get(&refusal_key(session, act)).copied();
+        before.is_some_and(|before| retry_after.is_some() || length > before)
     }
 
-    fn refuse(&self, session: Option<&str>, act: &Act) {
-        self.lock().refused.insert((session.map(str::to_owned), act.position, act.source));
+    fn refuse(&self, session: Option<&str>, act: &Act, length: usize) {
+        self.lock().refused.insert(refusal_key(session, act), length);
     }
+}
+
+fn refusal_key(session: Option<&str>, act: &Act) -> (Option<String>, usize, String) {
+    (session.map(str::to_owned), act.position, format!("{:?}", act.directive))
 }
 
 /// Answers one request; an error means that the connection is of no more use.

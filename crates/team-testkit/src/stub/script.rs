@@ -3,7 +3,6 @@
 //! Knows the grammar of directives and which of them are still to be carried out in a conversation. Must not
 //! know any model's wire format: a protocol module turns its request into [`Turn`]s and plays the [`Act`]s.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -45,7 +44,8 @@ pub(crate) enum Directive {
     Bash(String),
     /// Does nothing for a while.
     Think(Duration),
-    /// Refuses the request with an HTTP status.
+    /// Refuses the request with an HTTP status: once if it says when to come again, else until somebody says
+    /// something more.
     Error { status: u16, retry_after: Option<u64> },
     /// Says the user text that stands so many places before the present one.
     Recall(usize),
@@ -60,8 +60,6 @@ pub(crate) enum Directive {
 pub(crate) struct Act {
     pub(crate) directive: Directive,
     pub(crate) position: usize,
-    /// A hash of the text it stands in.
-    pub(crate) source: u64,
 }
 
 impl Act {
@@ -90,9 +88,8 @@ pub(crate) fn next_acts(turns: &[Turn], spent: impl Fn(&Act) -> bool) -> Vec<Act
                     if text.trim_start().starts_with(INTERRUPTED) {
                         tape.clear();
                     }
-                    let source = hash(text);
                     for directive in directives(text) {
-                        tape.push(Act { directive, position, source });
+                        tape.push(Act { directive, position });
                         position += 1;
                     }
                 }
@@ -132,10 +129,9 @@ pub(crate) fn is_context(text: &str) -> bool {
     text.trim_start().starts_with("<system-reminder>") && directives(text).is_empty()
 }
 
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// Returns a number that grows with whatever is said, and that a retry leaves as it is.
+pub(crate) fn length(turns: &[Turn]) -> usize {
+    turns.iter().flat_map(|turn| &turn.texts).map(String::len).sum()
 }
 
 fn position_in_call_id(id: &str) -> Option<usize> {

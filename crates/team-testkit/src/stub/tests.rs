@@ -98,7 +98,7 @@ fn a_streamed_reply_has_the_events_of_the_protocol_in_order() {
 }
 
 #[test]
-fn a_refusal_is_made_once_and_then_the_script_goes_on() {
+fn a_refusal_that_says_when_to_come_again_is_made_once() {
     let stub = ModelStub::start().unwrap();
     let question = question("stub: error 429 2\nstub: say later", true);
     let (head, body) = turn(&stub, &question);
@@ -106,6 +106,37 @@ fn a_refusal_is_made_once_and_then_the_script_goes_on() {
     assert!(body.contains("rate_limit_error"), "{body}");
     let (_, body) = turn(&stub, &question);
     assert!(body.contains(r#""text":"later""#), "{body}");
+}
+
+#[test]
+fn a_refusal_without_advice_holds_until_something_more_is_said() {
+    let stub = ModelStub::start().unwrap();
+    let refused = question("stub: error 529", true);
+    for _ in 0..3 {
+        let (head, _) = turn(&stub, &refused);
+        assert!(head.starts_with("HTTP/1.1 529 ") && head.contains("x-should-retry: false"), "{head}");
+    }
+    // Some programs merge messages that stand side by side, so the text it was in may change.
+    let (_, body) = turn(&stub, &question("stub: error 529\nstub: say well", true));
+    assert!(body.contains(r#""text":"well""#), "{body}");
+}
+
+#[test]
+fn a_message_in_the_program_s_own_name_counts_only_if_it_hands_something_over() {
+    let stub = ModelStub::start().unwrap();
+    let mut question = question("hello", false);
+    let messages = question["messages"].as_array_mut().unwrap();
+    messages.push(json!({"role": "system", "content": "stub: say list of tools"}));
+    messages.push(
+        json!({"role": "system", "content": "<task-notification>x</task-notification>\nstub: say yes"}),
+    );
+    let (_, body) = turn(&stub, &question);
+    assert!(body.contains(r#""text":"yes""#), "{body}");
+    let request = &stub.turns()[0];
+    assert!(
+        request.says("hello") && request.says("say yes") && !request.says("list of tools"),
+        "{request:?}"
+    );
 }
 
 #[test]
