@@ -21,7 +21,13 @@ use crate::version::{self, Versions};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claude;
 
-const FAMILY: Family = Family { name: "claude", first_args: &[], argv_hooks: false, efforts: EFFORTS };
+const FAMILY: Family = Family {
+    name: "claude",
+    first_args: &[],
+    argv_hooks: false,
+    efforts: EFFORTS,
+    effort_flag: Some("--effort"),
+};
 
 /// Efforts that the program takes by flag.
 const EFFORTS: &[&str] = &["low", "medium", "high", "xhigh", "max"];

@@ -26,6 +26,7 @@ const FAMILY: Family = Family {
     first_args: &["fake-agent"],
     argv_hooks: true,
     efforts: &["low", "medium", "high", "xhigh", "max"],
+    effort_flag: None,
 };
 
 static RULES: LazyLock<ScreenRules> = LazyLock::new(|| {
@@ -33,7 +34,11 @@ static RULES: LazyLock<ScreenRules> = LazyLock::new(|| {
         .expect("the embedded screen rules are valid")
 });
 
-static VERSIONS: Versions = Versions { provider: String::new(), tested: Vec::new(), rules: Vec::new() };
+static VERSIONS: LazyLock<Versions> = LazyLock::new(|| Versions {
+    provider: FAMILY.name.to_owned(),
+    tested: vec![env!("CARGO_PKG_VERSION").to_owned()],
+    rules: Vec::new(),
+});
 
 impl Provider for Fake {
     fn name(&self) -> &'static str {

@@ -167,7 +167,7 @@ impl Unsupported {
     /// Returns one thing the reader can do now, where there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Effort { known, .. } if known.is_empty() => Some("leave `effort` out".to_owned()),
+            Self::Effort { known: [], .. } => Some("leave `effort` out".to_owned()),
             Self::Effort { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             Self::Profile { needs, .. } => Some(format!("add {needs} to the profile's env file")),
             Self::Auth { .. } => Some("choose another `auth_mode`".to_owned()),

@@ -28,7 +28,7 @@ pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
 pub use limits::reset_time;
 pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};
-pub use screen::{Composer, Dialog, DialogKind, DialogRule, Screen, ScreenReading};
+pub use screen::{Composer, Dialog, DialogKind, DialogRule, Mark, Screen, ScreenReading};
 pub use seat::{Auth, FolderTrust, SeatContext, Start};
 pub use typing::{Framed, Typing, UnsafeText};
 pub use version::{VersionRule, VersionVerdict, Versions, check_version, version_rules};

@@ -109,6 +109,7 @@ impl Program {
 pub type AuthModes = &'static [Auth];
 
 /// What a program can do.
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent answer of a table")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Whether a faster mode of the same model can be asked for.

@@ -33,4 +33,6 @@ pub(crate) struct Family {
     pub(crate) argv_hooks: bool,
     /// Efforts that can be asked for.
     pub(crate) efforts: &'static [&'static str],
+    /// The flag for them; without one the wish is heard and changes nothing.
+    pub(crate) effort_flag: Option<&'static str>,
 }

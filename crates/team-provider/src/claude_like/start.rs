@@ -83,7 +83,9 @@ pub(crate) fn launch(
             let (provider, known) = (family.name, family.efforts);
             return Err(Unsupported::Effort { provider, effort: effort.to_owned(), known });
         }
-        flag("--effort", effort.into());
+        if let Some(name) = family.effort_flag {
+            flag(name, effort.into());
+        }
     }
     flag("--allowedTools", format!("mcp__{SERVER}").into());
     argv.push("--strict-mcp-config".into());

@@ -42,6 +42,19 @@ impl Screen {
         Self { lines, marks: None, cursor: None }
     }
 
+    /// Adds a line made of pieces that are each drawn alike.
+    pub fn push_line<'a>(&mut self, pieces: impl IntoIterator<Item = (&'a str, Mark)>) {
+        let mut text = String::new();
+        let mut drawn = Vec::new();
+        for (piece, mark) in pieces {
+            text.push_str(piece);
+            drawn.extend(piece.chars().map(|_| mark));
+        }
+        text.truncate(text.trim_end().len());
+        self.lines.push(text);
+        self.marks.get_or_insert_default().push(drawn);
+    }
+
     /// Says whether nothing at all is shown.
     pub fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| line.trim().is_empty())

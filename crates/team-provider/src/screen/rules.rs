@@ -12,6 +12,8 @@ use super::{Composer, Dialog, Screen, ScreenReading};
 pub(crate) struct ScreenRules {
     /// How its input box looks.
     composer: BoxRule,
+    /// Words below a dialog that say which key closes it.
+    dialog_footers: Vec<String>,
     /// Its dialogs; the first that matches counts.
     pub(crate) dialogs: Vec<DialogRule>,
 }
@@ -108,8 +110,9 @@ impl ScreenRules {
         if let Some(rule) = known {
             return Some(Dialog { name: rule.name.clone(), kind: rule.kind });
         }
-        let menu = screen.lines.iter().any(|line| self.composer.is_menu_line(line));
-        menu.then(|| Dialog { name: "unnamed_menu".to_owned(), kind: DialogKind::Other })
+        let menu = screen.lines.iter().any(|line| self.composer.is_menu_line(line))
+            || self.dialog_footers.iter().any(|footer| shown.trim_end().ends_with(footer.as_str()));
+        menu.then(|| Dialog { name: "unnamed".to_owned(), kind: DialogKind::Other })
     }
 }
 
@@ -170,7 +173,7 @@ impl BoxRule {
         for line in from..to {
             let chars: Vec<char> = screen.lines[line].chars().collect();
             let mut end = chars.len();
-            while end > 2 && self.is_hint(screen, line, end - 1, chars.len()) {
+            while end > 2 && is_hint(screen, line, end - 1, chars.len()) {
                 end -= 1;
             }
             kept.push(chars.get(2..end).unwrap_or_default().iter().collect::<String>());
@@ -179,17 +182,10 @@ impl BoxRule {
         if kept.len() > 1 || !text.is_empty() { Some(text) } else { None }
     }
 
-    /// Says whether a character is part of a faint hint; the cursor counts if faint text follows it.
-    fn is_hint(&self, screen: &Screen, line: usize, column: usize, length: usize) -> bool {
-        let Some(mark) = screen.mark(line, column) else { return false };
-        mark.dim
-            || (mark.reverse && column + 1 < length && screen.mark(line, column + 1).is_some_and(|it| it.dim))
-    }
-
     /// Turns the text of an ordinary box into a reading.
     fn judge(&self, screen: &Screen, from: usize, to: usize, text: Option<String>) -> Composer {
         let Some(text) = text else {
-            return if self.cursor_moved(screen, from, to) {
+            return if cursor_moved(screen, from, to) {
                 Composer::Holds(" ".to_owned())
             } else {
                 Composer::Empty
@@ -198,13 +194,6 @@ impl BoxRule {
         let could_be_hint =
             screen.marks.is_none() && self.placeholders.iter().any(|hint| text.starts_with(hint.as_str()));
         if could_be_hint { Composer::Unknown } else { Composer::Holds(text) }
-    }
-
-    /// Says whether the drawn cursor stands behind the first place of an otherwise empty box: blanks were typed.
-    fn cursor_moved(&self, screen: &Screen, from: usize, to: usize) -> bool {
-        let Some(marks) = &screen.marks else { return false };
-        (from..to).any(|line| marks[line].iter().skip(3).any(|mark| mark.reverse))
-            && !(from..to).any(|line| marks[line].get(2).is_some_and(|mark| mark.reverse))
     }
 
     /// Says whether a line is a rule, with or without a title on it.
@@ -237,4 +226,18 @@ fn flat(screen: &Screen) -> String {
         }
     }
     out
+}
+
+/// Says whether a character is part of a faint hint; the cursor counts if faint text follows it.
+fn is_hint(screen: &Screen, line: usize, column: usize, length: usize) -> bool {
+    let Some(mark) = screen.mark(line, column) else { return false };
+    mark.dim
+        || (mark.reverse && column + 1 < length && screen.mark(line, column + 1).is_some_and(|it| it.dim))
+}
+
+/// Says whether the drawn cursor stands behind the first place of an otherwise empty box: blanks were typed.
+fn cursor_moved(screen: &Screen, from: usize, to: usize) -> bool {
+    let Some(marks) = &screen.marks else { return false };
+    (from..to).any(|line| marks[line].iter().skip(3).any(|mark| mark.reverse))
+        && !(from..to).any(|line| marks[line].get(2).is_some_and(|mark| mark.reverse))
 }
