@@ -1,0 +1,587 @@
+//! The running program: one loop over terminal, signals, files, children and timers. Its parts are in the
+//! modules below; this one knows only when each has something to do.
+
+mod commands;
+mod dialogs;
+mod hooks;
+mod keys;
+mod servers;
+mod turns;
+mod view;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use self::commands::Queue;
+use self::dialogs::Permission;
+use self::hooks::Batch;
+use self::servers::Server;
+use self::turns::{Queued, Turn};
+use self::view::View;
+use crate::args::Args;
+use crate::child::{Pipe, Process};
+use crate::clock;
+use crate::composer::Composer;
+use crate::control::{Command, ControlFile};
+use crate::dialog::{Dialog, Kind};
+use crate::input::Parser;
+use crate::logs::{Logs, replace};
+use crate::mcp::ServerConfig;
+use crate::place::Home;
+use crate::screen::Screen;
+use crate::settings::{Hook, Settings};
+use crate::setup::Origin;
+use crate::term::Terminal;
+use crate::transcript::Transcript;
+use crate::watch::{Change, SETTLE, Watcher};
+
+/// What a start has put together.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) args: Args,
+    pub(crate) home: Home,
+    pub(crate) cwd: String,
+    pub(crate) session: String,
+    pub(crate) origin: Origin,
+    pub(crate) transcript: Transcript,
+    pub(crate) source: Option<(String, PathBuf)>,
+    pub(crate) settings: Settings,
+    pub(crate) servers: BTreeMap<String, ServerConfig>,
+    pub(crate) logs: Logs,
+    pub(crate) watcher: Watcher,
+    pub(crate) control: ControlFile,
+    pub(crate) terminal: Terminal,
+    pub(crate) script: Vec<Command>,
+}
+
+/// Behaviour that control lines change.
+#[derive(Debug)]
+struct Knobs {
+    eat_enter: Duration,
+    late_receipt: Duration,
+    answer_after: Duration,
+    bell_delay: Duration,
+    mcp_delay: Duration,
+    dialog_after_enter: Option<Duration>,
+    api_error: Option<String>,
+    limit: Option<String>,
+    switches: Switches,
+}
+
+/// The knobs that are on or off.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one line of a control file")]
+struct Switches {
+    hooks: bool,
+    ignore_signals: bool,
+    tabs: bool,
+    mcp: bool,
+    allow_shell: bool,
+}
+
+/// Where the program is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// Dialogs stand before everything: no hook, no server, no status file.
+    Starting,
+    Running,
+    Ending(i32),
+    Over(i32),
+}
+
+/// What a timer is for.
+#[derive(Debug)]
+enum Timer {
+    Escape,
+    Turn(u64),
+    Control,
+    Settle,
+    Bell(Vec<Change>),
+    HookTimeout(u64),
+    AskAfterEnter,
+    StartServer(String),
+    ShowPermission(u64),
+    PollFiles,
+    End,
+}
+
+/// What a child is for.
+#[derive(Debug)]
+enum Role {
+    Hook { event: &'static str, batch: Option<u64>, hook: Box<Hook> },
+    Server(String),
+    Shell(u64),
+    Loose(&'static str),
+}
+
+/// What poll watches.
+#[derive(Debug, Clone, Copy)]
+enum Token {
+    Terminal,
+    Signal,
+    Files,
+    Child(u64, Pipe),
+}
+
+/// Signals that were caught.
+#[derive(Debug)]
+struct Signals {
+    wake: UnixStream,
+    flags: Vec<(Signal, Arc<AtomicBool>)>,
+}
+
+/// The program.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    args: Args,
+    home: Home,
+    cwd: String,
+    session: String,
+    origin: Origin,
+    source: Option<(String, PathBuf)>,
+    settings: Settings,
+    logs: Logs,
+    watcher: Watcher,
+    bells: Vec<PathBuf>,
+    control: ControlFile,
+    commands: Queue,
+    terminal: Terminal,
+    terminal_open: bool,
+    parser: Parser,
+    composer: Composer,
+    stash: Option<Composer>,
+    last_input: Option<Instant>,
+    last_quit_key: Option<Instant>,
+    screen: Screen,
+    view: View,
+    knobs: Knobs,
+    phase: Phase,
+    signals: Signals,
+    children: BTreeMap<u64, (Process, Role)>,
+    next_child: u64,
+    batches: BTreeMap<u64, Batch>,
+    timers: Vec<(Instant, Timer)>,
+    servers: BTreeMap<String, Server>,
+    transcript: Transcript,
+    turn: Option<Turn>,
+    next_turn: u64,
+    queue: VecDeque<Queued>,
+    armed: Vec<turns::Armed>,
+    dialogs: VecDeque<Dialog>,
+    permission: Option<Permission>,
+    started_at: u64,
+    last_status: Value,
+}
+
+impl Agent {
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let bell = std::env::var("FAKE_BELL_DELAY_MS").ok().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let servers = parts.servers.into_iter().map(|(name, it)| (name, Server::new(it, &parts.cwd)));
+        Ok(Self {
+            view: View::new(&parts.cwd, &parts.session),
+            servers: servers.collect(),
+            commands: Queue::new(parts.script),
+            args: parts.args,
+            home: parts.home,
+            cwd: parts.cwd,
+            session: parts.session,
+            origin: parts.origin,
+            source: parts.source,
+            settings: parts.settings,
+            logs: parts.logs,
+            watcher: parts.watcher,
+            bells: Vec::new(),
+            control: parts.control,
+            terminal: parts.terminal,
+            terminal_open: true,
+            parser: Parser::default(),
+            composer: Composer::default(),
+            stash: None,
+            last_input: None,
+            last_quit_key: None,
+            screen: Screen::default(),
+            knobs: Knobs {
+                eat_enter: Duration::ZERO,
+                late_receipt: Duration::ZERO,
+                answer_after: Duration::from_millis(5),
+                bell_delay: Duration::from_millis(bell),
+                mcp_delay: Duration::ZERO,
+                dialog_after_enter: None,
+                api_error: None,
+                limit: None,
+                switches: Switches {
+                    hooks: true,
+                    ignore_signals: false,
+                    tabs: false,
+                    mcp: true,
+                    allow_shell: std::env::var_os("FAKE_ALLOW_SHELL").is_some_and(|it| it == "1"),
+                },
+            },
+            phase: Phase::Starting,
+            signals: Signals::catch()?,
+            children: BTreeMap::new(),
+            next_child: 0,
+            batches: BTreeMap::new(),
+            timers: Vec::new(),
+            transcript: parts.transcript,
+            turn: None,
+            next_turn: 0,
+            queue: VecDeque::new(),
+            armed: Vec::new(),
+            dialogs: VecDeque::new(),
+            permission: None,
+            started_at: clock::wall_ms(),
+            last_status: Value::Null,
+        })
+    }
+
+    /// Runs until the program ends, and returns its exit code.
+    pub(crate) fn run(mut self) -> i32 {
+        self.log_size();
+        self.view.bracket = true;
+        if self.origin == Origin::Picker {
+            let detail = self.args.resume.clone().unwrap_or_default();
+            self.show(Dialog::new(Kind::Resume, &detail));
+        }
+        self.read_control();
+        self.obey();
+        self.ready_if_clear();
+        loop {
+            self.advance();
+            self.obey();
+            self.write_status();
+            self.draw();
+            if let Phase::Over(code) = self.phase {
+                self.clean_up();
+                return code;
+            }
+            let tokens = self.wait();
+            for token in tokens {
+                self.service(token);
+            }
+            self.run_timers();
+        }
+    }
+
+    /// Starts everything that waits for the last dialog of the start.
+    fn ready_if_clear(&mut self) {
+        if self.phase != Phase::Starting || !self.dialogs.is_empty() {
+            return;
+        }
+        self.phase = Phase::Running;
+        self.draw();
+        self.write_status();
+        let source = if self.origin == Origin::Resume { "resume" } else { "startup" };
+        self.fire_session_start(source);
+        for name in self.servers.keys().cloned().collect::<Vec<_>>() {
+            self.timer(self.knobs.mcp_delay, Timer::StartServer(name));
+        }
+        if let Some(every) = self.watcher.poll_every() {
+            self.timer(every, Timer::PollFiles);
+        }
+        self.logs.event("ready", json!({}));
+        if let Some(prompt) = self.args.prompt.take() {
+            self.submit(&prompt, turns::Source::Argument);
+        }
+    }
+
+    fn timer(&mut self, after: Duration, timer: Timer) {
+        self.timers.push((Instant::now() + after, timer));
+    }
+
+    fn wait(&mut self) -> Vec<Token> {
+        let now = Instant::now();
+        let timeout = self.timers.iter().map(|it| it.0.saturating_duration_since(now)).min();
+        let timeout = match timeout {
+            None => PollTimeout::NONE,
+            // One more, so that the timer is due when poll returns.
+            Some(left) if !left.is_zero() => {
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            }
+            Some(_) => PollTimeout::ZERO,
+        };
+        let mut tokens = vec![Token::Signal];
+        let mut fds = vec![PollFd::new(self.signals.wake.as_fd(), PollFlags::POLLIN)];
+        if self.terminal_open {
+            tokens.push(Token::Terminal);
+            fds.push(PollFd::new(self.terminal.fd(), PollFlags::POLLIN));
+        }
+        if let Some(fd) = self.watcher.fd() {
+            tokens.push(Token::Files);
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
+        for (id, (process, _)) in &self.children {
+            for pipe in [Pipe::Stdin, Pipe::Stdout, Pipe::Stderr] {
+                let Some(fd) = process.fd(pipe).filter(|_| process.wants(pipe)) else { continue };
+                let flag = if pipe == Pipe::Stdin { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+                tokens.push(Token::Child(*id, pipe));
+                fds.push(PollFd::new(fd, flag));
+            }
+        }
+        if poll(&mut fds, timeout).is_err() {
+            return Vec::new();
+        }
+        let ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|it| !it.is_empty());
+        tokens.into_iter().zip(&fds).filter(|(_, fd)| ready(fd)).map(|it| it.0).collect()
+    }
+
+    fn service(&mut self, token: Token) {
+        match token {
+            Token::Terminal => self.read_terminal(),
+            Token::Signal => self.take_signals(),
+            Token::Files => self.read_files(),
+            Token::Child(id, pipe) => {
+                let Some((process, role)) = self.children.get_mut(&id) else { return };
+                process.service(pipe);
+                if let Role::Server(name) = role {
+                    let name = name.clone();
+                    self.read_server(&name, id);
+                }
+            }
+        }
+    }
+
+    fn read_files(&mut self) {
+        let (changes, unsettled) = self.watcher.changes();
+        if unsettled && !self.timers.iter().any(|it| matches!(it.1, Timer::Settle)) {
+            self.timer(SETTLE, Timer::Settle);
+        }
+        self.files_changed(changes);
+    }
+
+    fn files_changed(&mut self, changes: Vec<Change>) {
+        let (control, bells): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|it| it.path == self.control.path);
+        if !control.is_empty() {
+            self.read_control();
+        }
+        if bells.is_empty() {
+        } else if self.knobs.bell_delay.is_zero() {
+            self.ring(bells);
+        } else {
+            self.timer(self.knobs.bell_delay, Timer::Bell(bells));
+        }
+    }
+
+    fn run_timers(&mut self) {
+        let now = Instant::now();
+        self.timers.sort_by_key(|it| it.0);
+        let later = self.timers.split_off(self.timers.partition_point(|it| it.0 <= now));
+        let due = std::mem::replace(&mut self.timers, later);
+        for (_, timer) in due {
+            match timer {
+                Timer::Escape => self.escape_timed_out(),
+                Timer::Turn(turn) => self.turn_time_is_up(turn),
+                Timer::Control => self.commands.held = false,
+                Timer::Settle => {
+                    let changes = self.watcher.settle();
+                    self.files_changed(changes);
+                }
+                Timer::Bell(changes) => self.ring(changes),
+                Timer::HookTimeout(child) => self.hook_timed_out(child),
+                Timer::AskAfterEnter => self.ask_from_outside(),
+                Timer::StartServer(name) => self.start_server(&name),
+                Timer::ShowPermission(id) => self.show_permission(id),
+                Timer::PollFiles => {
+                    self.read_files();
+                    if let Some(every) = self.watcher.poll_every() {
+                        self.timer(every, Timer::PollFiles);
+                    }
+                }
+                Timer::End => {
+                    if let Phase::Ending(code) = self.phase {
+                        self.phase = Phase::Over(code);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_signals(&mut self) {
+        let mut drained = [0; 64];
+        while self.signals.wake.read(&mut drained).is_ok_and(|it| it == drained.len()) {}
+        let raised: Vec<Signal> =
+            self.signals.flags.iter().filter(|it| it.1.swap(false, Ordering::AcqRel)).map(|it| it.0).collect();
+        for signal in raised {
+            match signal {
+                Signal::SIGCHLD => self.reap(),
+                Signal::SIGWINCH => {
+                    self.log_size();
+                    self.screen.forget();
+                }
+                _ if self.knobs.switches.ignore_signals => {
+                    self.logs.event("signal_ignored", json!({"signal": signal.as_str()}));
+                }
+                Signal::SIGHUP => self.end(129, "other"),
+                Signal::SIGINT => self.end(130, "other"),
+                _ => self.end(143, "other"),
+            }
+        }
+    }
+
+    fn reap(&mut self) {
+        let ids: Vec<u64> = self.children.keys().copied().collect();
+        for id in ids {
+            let Some(code) = self.children.get_mut(&id).and_then(|it| it.0.try_wait()) else { continue };
+            if let Some(name) = self.children.get(&id).and_then(|it| match &it.1 {
+                Role::Server(name) => Some(name.clone()),
+                _ => None,
+            }) {
+                self.read_server(&name, id);
+            }
+            let Some((process, role)) = self.children.remove(&id) else { continue };
+            match role {
+                Role::Hook { event, batch, hook } => self.hook_ended(event, batch, &hook, code, &process),
+                Role::Server(name) => self.server_ended(&name, code),
+                Role::Shell(turn) => self.shell_ended(turn, code, &process),
+                Role::Loose(what) => {
+                    self.logs.event("child_ended", json!({"what": what, "pid": process.pid(), "code": code}));
+                }
+            }
+        }
+    }
+
+    fn adopt(&mut self, process: Process, role: Role) -> u64 {
+        self.next_child += 1;
+        self.children.insert(self.next_child, (process, role));
+        self.next_child
+    }
+
+    /// Ends the program: SessionEnd hooks first, for a bounded time.
+    fn end(&mut self, code: i32, reason: &str) {
+        match self.phase {
+            Phase::Starting => self.phase = Phase::Over(code),
+            Phase::Running => {
+                self.logs.event("end", json!({"code": code, "reason": reason}));
+                self.phase = Phase::Ending(code);
+                let batch = self.fire("SessionEnd", json!({"reason": reason}));
+                if batch.is_none() {
+                    self.phase = Phase::Over(code);
+                } else {
+                    self.timer(Duration::from_millis(1500), Timer::End);
+                }
+            }
+            Phase::Ending(_) | Phase::Over(_) => {}
+        }
+    }
+
+    fn clean_up(&mut self) {
+        for (process, role) in self.children.values() {
+            match role {
+                Role::Server(_) => process.signal(Signal::SIGINT),
+                Role::Shell(_) => process.signal_group(Signal::SIGTERM),
+                Role::Hook { .. } | Role::Loose(_) => {}
+            }
+        }
+        let _ = std::fs::remove_file(self.home.status());
+        let goodbye = self.view.goodbye(&self.session, self.transcript.path.exists());
+        self.terminal.write(&goodbye);
+        self.terminal.restore();
+    }
+
+    fn log_size(&mut self) {
+        let (columns, rows) = self.terminal.size();
+        self.view.resize(columns, rows);
+        self.logs.event("size", json!({"columns": columns, "rows": rows}));
+    }
+
+    /// Returns what the program is doing and, when it waits, for what.
+    fn status(&self) -> (&'static str, Option<&'static str>) {
+        match self.dialogs.front() {
+            Some(dialog) if dialog.kind == Kind::Permission => ("waiting", Some("permission prompt")),
+            Some(_) => ("waiting", Some("dialog open")),
+            None if self.turn.is_some() || self.permission.is_some() => ("busy", None),
+            None => ("idle", None),
+        }
+    }
+
+    /// Rewrites the status file when something in it has changed.
+    fn write_status(&mut self) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let (status, waiting_for) = self.status();
+        let servers: Vec<Value> = self
+            .servers
+            .iter()
+            .map(|(name, it)| json!({"name": name, "state": it.client.state.name(), "tools": it.client.tools}))
+            .collect();
+        let children: Vec<Value> = self
+            .children
+            .values()
+            .filter_map(|(process, role)| match role {
+                Role::Server(name) => Some(json!({"what": "mcp", "name": name, "pid": process.pid()})),
+                Role::Loose(what) => Some(json!({"what": what, "pid": process.pid()})),
+                _ => None,
+            })
+            .collect();
+        let ready = self.servers.values().map(|it| it.client.state.name()).next().unwrap_or("off");
+        let mut record = json!({
+            "pid": std::process::id(), "sessionId": self.session, "cwd": self.cwd, "startedAt": self.started_at,
+            "procStart": process_start(), "version": crate::version(), "kind": "interactive", "status": status,
+            "mcp": ready, "mcpServers": servers, "children": children,
+            "transcript": self.transcript.path, "bytes": self.home.bytes(&self.session),
+            "submissions": self.home.submissions(&self.session), "events": self.home.events(&self.session),
+            "mcpLog": self.home.mcp(&self.session), "control": self.control.path,
+        });
+        if let Some(reason) = waiting_for {
+            record["waitingFor"] = reason.into();
+        }
+        if record == self.last_status {
+            return;
+        }
+        let before = std::mem::replace(&mut self.last_status, record.clone());
+        if before["status"] != record["status"] {
+            self.logs.event("status", json!({"status": status, "waitingFor": waiting_for}));
+        }
+        record["statusUpdatedAt"] = clock::wall_ms().into();
+        let _ = replace(&self.home.status(), &record.to_string());
+    }
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        let (wake, writer) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let mut flags = Vec::new();
+        for signal in
+            [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]
+        {
+            let flag = Arc::new(AtomicBool::new(false));
+            // The flag first: when the pipe wakes the loop, it must be set.
+            signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;
+            signal_hook::low_level::pipe::register(signal as i32, writer.try_clone()?)?;
+            flags.push((signal, flag));
+        }
+        Ok(Self { wake, flags })
+    }
+}
+
+/// Returns the start time of this process as the kernel counts it.
+#[cfg(target_os = "linux")]
+fn process_start() -> Option<String> {
+    static START: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    let read = || {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let after_name = stat.rsplit_once(')')?.1;
+        after_name.split_whitespace().nth(19).map(str::to_owned)
+    };
+    START.get_or_init(read).clone()
+}
+
+/// Returns nothing: this platform has no such count.
+#[cfg(not(target_os = "linux"))]
+fn process_start() -> Option<String> {
+    None
+}

@@ -1,0 +1,216 @@
+//! Dialogs: what they show and which key picks what. Knows nothing of what an answer leads to.
+
+use crate::input::Event;
+use crate::screen::{Line, wrap};
+
+/// Which dialog it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Trust,
+    Permission,
+    Limit,
+    Update,
+    Mcp,
+    Hooks,
+    Resume,
+    Custom,
+}
+
+impl Kind {
+    /// Reads the name that control lines and logs use.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "trust" => Self::Trust,
+            "perm" => Self::Permission,
+            "limit" => Self::Limit,
+            "update" => Self::Update,
+            "mcp" => Self::Mcp,
+            "hooks" => Self::Hooks,
+            "resume" => Self::Resume,
+            "custom" => Self::Custom,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Permission => "perm",
+            Self::Limit => "limit",
+            Self::Update => "update",
+            Self::Mcp => "mcp",
+            Self::Hooks => "hooks",
+            Self::Resume => "resume",
+            Self::Custom => "custom",
+        }
+    }
+
+    /// Tells whether the dialog stands before everything else when a script opens it.
+    pub(crate) fn at_start(self) -> bool {
+        matches!(self, Self::Trust | Self::Mcp | Self::Hooks | Self::Resume | Self::Update)
+    }
+
+    /// Tells whether refusing it at the start ends the program.
+    pub(crate) fn refusal_ends(self) -> bool {
+        matches!(self, Self::Trust | Self::Resume)
+    }
+}
+
+/// A dialog on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dialog {
+    pub(crate) kind: Kind,
+    heading: String,
+    body: Vec<String>,
+    choices: Vec<String>,
+    hint: &'static str,
+    highlighted: usize,
+}
+
+/// What a key did to a dialog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The choice of this number, from 1, and its text.
+    Picked(usize, String),
+    Refused,
+}
+
+const CONFIRM: &str = "Enter to confirm · Esc to cancel";
+
+impl Dialog {
+    /// Builds a dialog; `detail` is what it is about: a folder, a tool call, a server, a reset time, or
+    /// for `custom` the heading and the choices with `|` between them.
+    pub(crate) fn new(kind: Kind, detail: &str) -> Self {
+        let mut hint = CONFIRM;
+        let (heading, body, choices): (&str, Vec<String>, Vec<&str>) = match kind {
+            Kind::Trust => (
+                "Accessing workspace:",
+                vec![
+                    detail.to_owned(),
+                    String::new(),
+                    "Quick safety check: is this a project you made or one that you trust?".to_owned(),
+                ],
+                vec!["Yes, I trust this folder", "No, exit"],
+            ),
+            Kind::Permission => {
+                hint = "Esc to cancel";
+                (
+                    "Tool use",
+                    vec![format!("  {detail}"), String::new(), "Do you want to proceed?".to_owned()],
+                    vec!["Yes", "Yes, and don't ask again", "No"],
+                )
+            }
+            Kind::Limit => (
+                "What do you want to do?",
+                vec![detail.to_owned()],
+                vec!["Stop and wait for limit to reset", "Upgrade your plan"],
+            ),
+            Kind::Update => {
+                ("Update available", vec![detail.to_owned()], vec!["Update now", "Skip", "Skip until next version"])
+            }
+            Kind::Mcp => (
+                "New MCP server found in this project:",
+                vec![detail.to_owned()],
+                vec![
+                    "Use this MCP server",
+                    "Use this and all future MCP servers in this project",
+                    "Continue without using this MCP server",
+                ],
+            ),
+            Kind::Hooks => (
+                "Hooks need review",
+                vec![detail.to_owned()],
+                vec!["Trust all and continue", "Review hooks", "Continue without trusting"],
+            ),
+            Kind::Resume => ("Resume session", vec!["⌕ Search…".to_owned()], vec![detail]),
+            Kind::Custom => {
+                let mut parts = detail.split('|');
+                (parts.next().unwrap_or_default(), vec![], parts.collect())
+            }
+        };
+        Self {
+            kind,
+            heading: heading.to_owned(),
+            body,
+            choices: choices.into_iter().map(str::to_owned).collect(),
+            hint,
+            highlighted: 0,
+        }
+    }
+
+    /// Takes a key; text and pastes go nowhere.
+    pub(crate) fn key(&mut self, event: &Event) -> Option<Answer> {
+        let last = self.choices.len().saturating_sub(1);
+        match event {
+            Event::Up => self.highlighted = self.highlighted.saturating_sub(1),
+            Event::Down => self.highlighted = last.min(self.highlighted + 1),
+            Event::Enter => return self.pick(self.highlighted),
+            Event::Char(char) => {
+                let digit = char.to_digit(10).and_then(|it| usize::try_from(it).ok())?;
+                return self.pick(digit.checked_sub(1)?);
+            }
+            Event::Escape | Event::CtrlC => return Some(Answer::Refused),
+            _ => {}
+        }
+        None
+    }
+
+    fn pick(&self, index: usize) -> Option<Answer> {
+        Some(Answer::Picked(index + 1, self.choices.get(index)?.clone()))
+    }
+
+    /// Tells whether a picked number means no.
+    pub(crate) fn refuses(&self, number: usize) -> bool {
+        match self.kind {
+            Kind::Trust => number == 2,
+            Kind::Permission => number == 3,
+            _ => false,
+        }
+    }
+
+    /// Draws the dialog, without the rule above it.
+    pub(crate) fn lines(&self, columns: usize) -> Vec<Line> {
+        let mut lines = vec![Line::plain(format!(" {}", self.heading)), Line::default()];
+        for text in &self.body {
+            lines.extend(wrap(text, columns.saturating_sub(1)).into_iter().map(|it| Line::plain(format!(" {it}"))));
+        }
+        lines.push(Line::default());
+        for (index, choice) in self.choices.iter().enumerate() {
+            let mark = if index == self.highlighted { '❯' } else { ' ' };
+            lines.push(Line::plain(format!(" {mark} {}. {choice}", index + 1)));
+        }
+        lines.push(Line::default());
+        lines.push(Line::dim(format!(" {}", self.hint)));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enter_picks_what_is_highlighted_and_digits_pick_at_once() {
+        let mut dialog = Dialog::new(Kind::Permission, "Bash(touch x)");
+        assert_eq!(dialog.key(&Event::Down), None);
+        assert_eq!(dialog.key(&Event::Enter), Some(Answer::Picked(2, "Yes, and don't ask again".to_owned())));
+        assert_eq!(dialog.key(&Event::Char('3')), Some(Answer::Picked(3, "No".to_owned())));
+        assert_eq!(dialog.key(&Event::Char('4')), None);
+        assert_eq!(dialog.key(&Event::Escape), Some(Answer::Refused));
+    }
+
+    #[test]
+    fn text_and_pastes_answer_nothing() {
+        let mut dialog = Dialog::new(Kind::Trust, "/w");
+        assert_eq!(dialog.key(&Event::Paste(b"1".to_vec())), None);
+        assert_eq!(dialog.key(&Event::Char('y')), None);
+    }
+
+    #[test]
+    fn a_custom_dialog_shows_its_own_words() {
+        let dialog = Dialog::new(Kind::Custom, "Shiny?|Of course|Never");
+        let shown: Vec<String> = dialog.lines(80).into_iter().map(|it| it.text).collect();
+        assert_eq!(shown[0], " Shiny?");
+        assert!(shown.contains(&" ❯ 1. Of course".to_owned()) && shown.contains(&"   2. Never".to_owned()));
+    }
+}
