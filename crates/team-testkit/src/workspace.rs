@@ -77,6 +77,7 @@ impl TestWorkspace {
             run,
             variables,
             deadline: CALL_DEADLINE,
+            patience: GONE_DEADLINE,
             finished: false,
         }
     }

@@ -59,7 +59,7 @@ fn a_process_left_running_fails_the_test_and_is_ended() {
 #[test]
 fn a_process_that_has_lost_its_environment_is_found_by_its_arguments() {
     let place = tempfile::tempdir().unwrap();
-    let ws =
+    let mut ws =
         with_script(place.path(), "cd / && : >\"$HOME/f\" && env -i tail -f \"$HOME/f\" >/dev/null 2>&1 &");
     ws.run::<&str>([]);
     ws.patience(Duration::from_millis(100));
