@@ -54,6 +54,15 @@ pub(crate) fn literal_format(text: &OsStr) -> std::ffi::OsString {
     std::ffi::OsString::from_vec(escaped)
 }
 
+/// One line of a script: commands to be run if a condition holds and others if it does not.
+///
+/// The condition is about the target, or about the server if there is none. A target that does not
+/// exist is not an error: formats about it are then empty.
+pub(crate) fn when(target: Option<&str>, condition: &str, act: &str, otherwise: &str) -> String {
+    let target = target.map(|target| format!(" -t {}", quote(target))).unwrap_or_default();
+    format!("if-shell -F{target} {} {{ {act} }} {{ {otherwise} }}\n", quote(condition))
+}
+
 /// Joins conditions, each a format that is true or false, into one that is true if all are.
 pub(crate) fn all(conditions: impl IntoIterator<Item = String>) -> String {
     conditions

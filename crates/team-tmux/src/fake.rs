@@ -140,12 +140,12 @@ impl FakeTerminal {
     }
 
     /// Lets a pane show something.
-    pub fn show(&self, pane: &Pane, screen: Screen) {
+    pub fn show(&self, pane: Pane, screen: Screen) {
         self.change(pane, |pane| pane.screen = screen);
     }
 
     /// Lets a pane show these, one after the other, each after one more input.
-    pub fn show_after_inputs(&self, pane: &Pane, frames: impl IntoIterator<Item = Screen>) {
+    pub fn show_after_inputs(&self, pane: Pane, frames: impl IntoIterator<Item = Screen>) {
         self.change(pane, |pane| pane.frames = frames.into_iter().collect());
     }
 
@@ -157,18 +157,18 @@ impl FakeTerminal {
     }
 
     /// Changes anything that is listed about a pane, such as its mode, title or viewers.
-    pub fn edit(&self, pane: &Pane, edit: impl FnOnce(&mut PaneInfo)) {
+    pub fn edit(&self, pane: Pane, edit: impl FnOnce(&mut PaneInfo)) {
         self.change(pane, |pane| edit(&mut pane.info));
     }
 
     /// Lets a pane's program end; the pane stays, dead.
-    pub fn exits(&self, pane: &Pane, exit: Exit) {
+    pub fn exits(&self, pane: Pane, exit: Exit) {
         self.change(pane, |pane| pane.info.exit = Some(exit));
     }
 
     /// Takes a pane away, as a person might.
-    pub fn remove(&self, pane: &Pane) {
-        self.world().panes.retain(|_, it| it.info.pane != *pane);
+    pub fn remove(&self, pane: Pane) {
+        self.world().panes.retain(|_, it| it.info.pane != pane);
     }
 
     /// Ends the server and all panes with it. Ids start from the beginning in the next one.
@@ -205,9 +205,9 @@ impl FakeTerminal {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, pane: &Pane, change: impl FnOnce(&mut FakePane)) {
+    fn change(&self, pane: Pane, change: impl FnOnce(&mut FakePane)) {
         let mut world = self.world();
-        let found = world.panes.get_mut(&pane.id).filter(|it| it.info.pane == *pane);
+        let found = world.panes.get_mut(&pane.id).filter(|it| it.info.pane == pane);
         change(found.expect("a test names a pane that exists"));
     }
 
@@ -302,8 +302,8 @@ impl World {
         OpenedPane { index, pane, window, tag: asked.tag.clone() }
     }
 
-    fn may_type(&self, pane: &Pane, in_mode: bool, guard: &Guard) -> Typed {
-        let Some(found) = self.panes.get(&pane.id).filter(|it| it.info.pane == *pane) else {
+    fn may_type(&self, pane: Pane, in_mode: bool, guard: &Guard) -> Typed {
+        let Some(found) = self.panes.get(&pane.id).filter(|it| it.info.pane == pane) else {
             return Typed::Gone;
         };
         if found.info.exit.is_some() {
@@ -384,7 +384,7 @@ impl Terminal for FakeTerminal {
         })
     }
 
-    fn paste(&mut self, pane: &Pane, text: &str, paste: &Paste) -> Result<Pasted> {
+    fn paste(&mut self, pane: Pane, text: &str, paste: &Paste) -> Result<Pasted> {
         self.call(Operation::Paste, Needs::Epoch, |world| {
             let text = clean_text(text).text.into_owned();
             if text.is_empty() {
@@ -395,7 +395,7 @@ impl Terminal for FakeTerminal {
                 if let Some(found) = world.panes.get_mut(&pane.id) {
                     found.info.in_mode = false;
                 }
-                world.deliver(FakeInput::Paste { pane: *pane, text, enter: paste.enter });
+                world.deliver(FakeInput::Paste { pane, text, enter: paste.enter });
             }
             Ok(typed)
         })
@@ -405,7 +405,7 @@ impl Terminal for FakeTerminal {
         self.call(Operation::Press, Needs::Epoch, |world| {
             presses.iter().try_for_each(|press| press.key.check())?;
             // All are checked before the programs see the first.
-            let may_type = |Press { pane, guard, .. }: &Press| world.may_type(pane, false, guard);
+            let may_type = |Press { pane, guard, .. }: &Press| world.may_type(*pane, false, guard);
             let outcomes: Vec<_> = presses.iter().map(may_type).collect();
             for (Press { pane, key, .. }, _) in
                 presses.iter().zip(&outcomes).filter(|(_, typed)| **typed == Typed::Done)
@@ -418,23 +418,23 @@ impl Terminal for FakeTerminal {
 
     fn screens(&mut self, panes: &[Pane]) -> Result<Vec<Option<Screen>>> {
         self.call(Operation::Screens, Needs::Server, |world| {
-            let find = |pane: &Pane| world.panes.get(&pane.id).filter(|it| it.info.pane == *pane);
+            let find = |pane: Pane| world.panes.get(&pane.id).filter(|it| it.info.pane == pane);
             let screen = |it: &FakePane| Screen { in_mode: it.info.in_mode, ..it.screen.clone() };
-            Ok(panes.iter().map(|pane| find(pane).map(screen)).collect())
+            Ok(panes.iter().map(|pane| find(*pane).map(screen)).collect())
         })
     }
 
     fn close(&mut self, panes: &[Pane]) -> Result<Vec<Closed>> {
         self.call(Operation::Close, Needs::Epoch, |world| {
-            let close = |pane: &Pane| {
-                let is_there = world.panes.get(&pane.id).is_some_and(|it| it.info.pane == *pane);
+            let close = |pane: Pane| {
+                let is_there = world.panes.get(&pane.id).is_some_and(|it| it.info.pane == pane);
                 if !is_there {
                     return Closed::Gone;
                 }
                 world.panes.remove(&pane.id);
                 Closed::Done
             };
-            Ok(panes.iter().map(close).collect())
+            Ok(panes.iter().copied().map(close).collect())
         })
     }
 
@@ -475,12 +475,12 @@ mod tests {
     fn inputs_are_kept_and_move_the_script_on() {
         let (mut terminal, pane) = started();
         assert_eq!(terminal.find("x-1"), Some(pane));
-        terminal.show_after_inputs(&pane, [Screen::plain("one"), Screen::plain("two")]);
+        terminal.show_after_inputs(pane, [Screen::plain("one"), Screen::plain("two")]);
         let press = Press { pane, key: Key::Enter, guard: Guard::default() };
-        assert_eq!(terminal.paste(&pane, "hi\x1b", &Paste::default()).unwrap(), Pasted::Done);
-        assert_eq!(terminal.screen(&pane).unwrap().unwrap().text(), "one");
+        assert_eq!(terminal.paste(pane, "hi\x1b", &Paste::default()).unwrap(), Pasted::Done);
+        assert_eq!(terminal.screen(pane).unwrap().unwrap().text(), "one");
         assert_eq!(terminal.press(std::slice::from_ref(&press)).unwrap(), [Pressed::Done]);
-        assert_eq!(terminal.screen(&pane).unwrap().unwrap().text(), "two");
+        assert_eq!(terminal.screen(pane).unwrap().unwrap().text(), "two");
         let guard = Guard { unless: vec!["two".to_owned()], ..Guard::default() };
         assert_eq!(terminal.press(&[Press { guard, ..press }]).unwrap(), [Pressed::Guarded]);
         let paste = FakeInput::Paste { pane, text: "hi".to_owned(), enter: false };
@@ -492,12 +492,12 @@ mod tests {
         let (mut terminal, pane) = started();
         let error = || TmuxError::Failed { doing: "paste-buffer", text: "hiccup".to_owned() };
         terminal.fail_next(Operation::Paste, error());
-        assert!(terminal.paste(&pane, "a", &Paste::default()).is_err());
+        assert!(terminal.paste(pane, "a", &Paste::default()).is_err());
         assert_eq!(terminal.inputs(), []);
         terminal.fail_next_after_effect(Operation::Paste, error());
-        assert!(terminal.paste(&pane, "b", &Paste::default()).is_err());
+        assert!(terminal.paste(pane, "b", &Paste::default()).is_err());
         assert_eq!(terminal.inputs().len(), 1);
-        assert_eq!(terminal.paste(&pane, "c", &Paste::default()).unwrap(), Pasted::Done);
+        assert_eq!(terminal.paste(pane, "c", &Paste::default()).unwrap(), Pasted::Done);
         assert_eq!(terminal.calls(Operation::Paste), 3);
     }
 
@@ -508,8 +508,8 @@ mod tests {
         assert!(matches!(newer.close(&[pane]), Err(TmuxError::Unclaimed)));
         newer.claim_epoch(&Fence { epoch: 2, workspace: "ws".to_owned() }).unwrap();
         assert!(matches!(terminal.close(&[pane]), Err(TmuxError::Fenced { held: 2, .. })));
-        terminal.exits(&pane, Exit::Code(0));
-        assert_eq!(newer.paste(&pane, "x", &Paste::default()).unwrap(), Pasted::Dead);
+        terminal.exits(pane, Exit::Code(0));
+        assert_eq!(newer.paste(pane, "x", &Paste::default()).unwrap(), Pasted::Dead);
         newer.server_dies();
         assert!(newer.panes().unwrap_err().is_no_server());
         assert_eq!(newer.probe().unwrap(), None);

@@ -62,12 +62,12 @@ impl Scope<'_> {
 }
 
 /// The condition that an id still names the pane that is meant.
-pub(crate) fn is_pane(pane: &Pane) -> String {
+pub(crate) fn is_pane(pane: Pane) -> String {
     all([equals("pane_id", pane.id), equals("pane_pid", pane.pid)])
 }
 
 /// The condition under which something may be typed into a pane.
-pub(crate) fn may_type(scope: Scope<'_>, pane: &Pane, in_mode: bool, guard: &Guard) -> String {
+pub(crate) fn may_type(scope: Scope<'_>, pane: Pane, in_mode: bool, guard: &Guard) -> String {
     let mut conditions = scope.conditions();
     conditions.extend([is_pane(pane), is_not("pane_dead"), is_not("pane_input_off")]);
     if !in_mode {
@@ -126,13 +126,13 @@ impl State {
     }
 
     /// Says why nothing was typed.
-    pub(crate) fn refusal(&self, scope: Scope<'_>, pane: &Pane, in_mode: bool) -> Result<Typed> {
+    pub(crate) fn refusal(&self, scope: Scope<'_>, pane: Pane, in_mode: bool) -> Result<Typed> {
         match scope {
             Scope::Ours(fence) => self.check_fence(fence)?,
             Scope::Users { server_pid } if self.server_pid != Some(server_pid) => return Ok(Typed::Gone),
             Scope::Users { .. } => {}
         }
-        Ok(if self.pane != Some(*pane) {
+        Ok(if self.pane != Some(pane) {
             Typed::Gone
         } else if self.dead {
             Typed::Dead
@@ -156,7 +156,7 @@ mod tests {
         let pane = Pane { id: PaneId::new(3), pid: 70 };
         let check = |line: &str| {
             let state = State::parse(line).unwrap();
-            state.refusal(Scope::Ours(&fence), &pane, false).map_err(|err| err.to_string())
+            state.refusal(Scope::Ours(&fence), pane, false).map_err(|err| err.to_string())
         };
         assert_eq!(check("STATE\t5\tws\t1\t%3\t70\t1\t1\t1"), Ok(Typed::Dead));
         assert_eq!(check("STATE\t5\tws\t1\t%3\t70\t0\t1\t1"), Ok(Typed::InputOff));

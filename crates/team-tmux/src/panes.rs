@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::batch::{all, literal_format, quote};
+use crate::batch::{all, literal_format, quote, when};
 use crate::call::Client;
 use crate::guard::{STATE, Scope, State, is_pane};
 use crate::pane::{Closed, Exit, HEIGHT, OpenPane, OpenedPane, Pane, PaneInfo, Viewers, WIDTH};
@@ -140,29 +140,13 @@ pub(crate) fn open(client: &Client, fence: &Fence, panes: &[OpenPane]) -> Result
     if panes.is_empty() {
         return Ok(Vec::new());
     }
-    let condition = quote(all(Scope::Ours(fence).conditions()));
-    let state = quote(STATE);
-    let mut script = String::new();
-    for (index, pane) in panes.iter().enumerate() {
-        let session = quote(format!("={}:", pane.session));
-        let last = quote(format!("={}:{{end}}", pane.session));
-        let new_session = quote(literal_format(OsStr::new(&pane.session)));
-        let name = quote(literal_format(OsStr::new(&pane.window_name)));
-        let cwd = quote(literal_format(pane.cwd.as_os_str()));
-        let argv = pane.argv.iter().map(quote).collect::<Vec<_>>().join(" ");
-        let common =
-            format!("-n {name} -c {cwd} -P -F {} -- {argv}", quote(format!("OPENED\t{index}\t{OPENED}")));
-        let mut finish = format!("resize-window -t {last} -x {WIDTH} -y {HEIGHT}");
-        if let Some(tag) = &pane.tag {
-            finish = format!("set-option -p -t {last} @team_spawn {} ; {finish}", quote(tag));
-        }
-        script.push_str(&format!(
-            "if-shell -F {condition} {{ if-shell -F -t {session} \"#{{session_name}}\" \
-             {{ new-window -d -a -t {last} {common} ; {finish} }} \
-             {{ new-session -d -s {new_session} -x {WIDTH} -y {HEIGHT} {common} ; {finish} }} }} \
-             {{ display-message -p {state} }}\n"
-        ));
-    }
+    let condition = all(Scope::Ours(fence).conditions());
+    let report = format!("display-message -p {}", quote(STATE));
+    let script: String = panes
+        .iter()
+        .enumerate()
+        .map(|(index, pane)| when(None, &condition, &open_one(index, pane), &report))
+        .collect();
     let reply = client.try_script("new-window", &script)?;
     let mut opened = Vec::with_capacity(panes.len());
     for line in reply.stdout.lines() {
@@ -180,6 +164,28 @@ pub(crate) fn open(client: &Client, fence: &Fence, panes: &[OpenPane]) -> Result
         return Err(failure);
     }
     Err(TmuxError::OpenedSome { opened, asked: panes.len(), text: failure.to_string() })
+}
+
+fn open_one(index: usize, pane: &OpenPane) -> String {
+    let session = format!("={}:", pane.session);
+    let last = quote(format!("{session}{{end}}"));
+    let new_session = quote(literal_format(OsStr::new(&pane.session)));
+    let name = quote(literal_format(OsStr::new(&pane.window_name)));
+    let cwd = quote(literal_format(pane.cwd.as_os_str()));
+    let argv = pane.argv.iter().map(quote).collect::<Vec<_>>().join(" ");
+    let report = quote(format!("OPENED\t{index}\t{OPENED}"));
+    let program = format!("-n {name} -c {cwd} -P -F {report} -- {argv}");
+    let tag = pane.tag.as_ref();
+    let mark = tag.map(|tag| format!("set-option -p -t {last} @team_spawn {} ; ", quote(tag)));
+    let finish = format!("{}resize-window -t {last} -x {WIDTH} -y {HEIGHT}", mark.unwrap_or_default());
+    when(
+        Some(&session),
+        "#{session_name}",
+        &format!("new-window -d -a -t {last} {program} ; {finish}"),
+        &format!("new-session -d -s {new_session} -x {WIDTH} -y {HEIGHT} {program} ; {finish}"),
+    )
+    .trim_end()
+    .to_owned()
 }
 
 fn parse_opened(line: &str, panes: &[OpenPane]) -> Option<OpenedPane> {
@@ -233,15 +239,12 @@ pub(crate) fn close(client: &Client, fence: &Fence, panes: &[Pane]) -> Result<Ve
     }
     let mut script = String::new();
     for pane in panes {
-        let target = quote(pane.id.to_string());
+        let target = pane.id.to_string();
         let mut conditions = Scope::Ours(fence).conditions();
-        conditions.push(is_pane(pane));
-        script.push_str(&format!(
-            "if-shell -F -t {target} {} {{ kill-pane -t {target} ; display-message -p OK }} \
-             {{ display-message -p -t {target} {} }}\n",
-            quote(all(conditions)),
-            quote(STATE)
-        ));
+        conditions.push(is_pane(*pane));
+        let act = format!("kill-pane -t {target} ; display-message -p OK");
+        let report = format!("display-message -p -t {target} {}", quote(STATE));
+        script.push_str(&when(Some(&target), &all(conditions), &act, &report));
     }
     let said = client.script("kill-pane", &script)?;
     let closed: Vec<_> = said

@@ -1,6 +1,6 @@
 //! Reads what panes show. Says what is there, not what it means.
 
-use crate::batch::quote;
+use crate::batch::{quote, when};
 use crate::call::Client;
 use crate::guard::is_pane;
 use crate::pane::Pane;
@@ -71,13 +71,9 @@ pub(crate) fn read(client: &Client, panes: &[Pane]) -> Result<Vec<Option<Screen>
     );
     let mut script = String::new();
     for pane in panes {
-        let target = quote(pane.id.to_string());
-        let condition = quote(is_pane(pane));
-        script.push_str(&format!(
-            "if-shell -F -t {target} {condition} \
-             {{ display-message -p -t {target} {header} ; capture-pane -p -e -t {target} }} \
-             {{ display-message -p GONE }}\n"
-        ));
+        let target = pane.id.to_string();
+        let show = format!("display-message -p -t {target} {header} ; capture-pane -p -e -t {target}");
+        script.push_str(&when(Some(&target), &is_pane(*pane), &show, "display-message -p GONE"));
     }
     let said = client.script("capture-pane", &script)?;
     parse(&said, panes.len()).ok_or_else(|| {

@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use crate::batch::{all, equals, quote};
+use crate::batch::{all, equals, quote, when};
 use crate::call::Client;
 use crate::env::CleanEnv;
 use crate::guard::{STATE, Scope, State};
@@ -192,15 +192,17 @@ pub(crate) fn claim(client: &Client, fence: &Fence) -> Result<()> {
     let Fence { epoch, workspace } = fence;
     let not_higher = format!("#{{||:#{{==:#{{@team_epoch}},}},#{{e|<=:#{{@team_epoch}},{epoch}}}}}");
     let same = format!("#{{||:#{{==:#{{@team_workspace}},}},{}}}", equals("@team_workspace", workspace));
-    let script = format!(
-        "if-shell -F {} {{ set-option -s @team_epoch {epoch} ; set-option -s @team_workspace {} ; \
-         display-message -p OK }} {{ display-message -p {} }}\n",
-        quote(all([not_higher, same])),
-        quote(workspace),
-        quote(STATE)
+    let act = format!(
+        "set-option -s @team_epoch {epoch} ; set-option -s @team_workspace {} ; display-message -p OK",
+        quote(workspace)
     );
+    let script = when(None, &all([not_higher, same]), &act, &report());
     let said = client.script("set-option", &script)?;
     expect_ok("set-option", said.trim_end(), fence)
+}
+
+fn report() -> String {
+    format!("display-message -p {}", quote(STATE))
 }
 
 fn expect_ok(doing: &'static str, said: &str, fence: &Fence) -> Result<()> {
@@ -225,11 +227,7 @@ pub(crate) fn end(client: &Client, fence: &Fence, expect: &ServerInfo) -> Result
     }
     let mut conditions = Scope::Ours(fence).conditions();
     conditions.push(equals("pid", expect.pid));
-    let script = format!(
-        "if-shell -F {} {{ display-message -p OK ; kill-server }} {{ display-message -p {} }}\n",
-        quote(all(conditions)),
-        quote(STATE)
-    );
+    let script = when(None, &all(conditions), "display-message -p OK ; kill-server", &report());
     let reply = client.try_script("kill-server", &script)?;
     let said = reply.stdout.trim_end();
     // A server that ends may take its last words with it.

@@ -63,7 +63,7 @@ pub trait Terminal: Send {
     /// Pastes a text, cleaned of control characters, and presses Enter if asked to.
     ///
     /// `Done` says that tmux has queued it, not that the program has read it.
-    fn paste(&mut self, pane: &Pane, text: &str, paste: &Paste) -> Result<Pasted>;
+    fn paste(&mut self, pane: Pane, text: &str, paste: &Paste) -> Result<Pasted>;
 
     /// Presses keys, each under its own guard, in one call.
     fn press(&mut self, presses: &[Press]) -> Result<Vec<Pressed>>;
@@ -72,8 +72,8 @@ pub trait Terminal: Send {
     fn screens(&mut self, panes: &[Pane]) -> Result<Vec<Option<Screen>>>;
 
     /// Reads what a pane shows; `None` when it is gone.
-    fn screen(&mut self, pane: &Pane) -> Result<Option<Screen>> {
-        Ok(self.screens(std::slice::from_ref(pane))?.pop().flatten())
+    fn screen(&mut self, pane: Pane) -> Result<Option<Screen>> {
+        Ok(self.screens(&[pane])?.pop().flatten())
     }
 
     /// Closes exactly these panes, in one call; the results are in the order asked for.

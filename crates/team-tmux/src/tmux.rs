@@ -86,7 +86,7 @@ impl Terminal for Tmux {
         panes::list(&self.client)
     }
 
-    fn paste(&mut self, pane: &Pane, text: &str, paste: &Paste) -> Result<Pasted> {
+    fn paste(&mut self, pane: Pane, text: &str, paste: &Paste) -> Result<Pasted> {
         let version = self.version()?;
         typing::paste(&self.client, Scope::Ours(self.fence()?), version.as_ref(), pane, text, paste)
     }

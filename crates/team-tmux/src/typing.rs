@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::batch::quote;
+use crate::batch::{quote, when};
 use crate::call::Client;
 use crate::guard::{Guard, STATE, Scope, State, may_type};
 use crate::pane::Pane;
@@ -124,7 +124,7 @@ pub(crate) fn paste(
     client: &Client,
     scope: Scope<'_>,
     server: Option<&TmuxVersion>,
-    pane: &Pane,
+    pane: Pane,
     text: &str,
     paste: &Paste,
 ) -> Result<Typed> {
@@ -156,32 +156,22 @@ pub(crate) fn press(client: &Client, scope: Scope<'_>, presses: &[Press]) -> Res
     }
     let mut script = String::new();
     for Press { pane, key, guard } in presses {
-        let target = quote(pane.id.to_string());
+        let target = pane.id.to_string();
         let (flags, name) = key.words()?;
-        let condition = quote(may_type(scope, pane, false, guard));
-        let state = quote(STATE);
-        script.push_str(&format!(
-            "if-shell -F -t {target} {condition} \
-             {{ send-keys {flags}-t {target} -- {name} ; display-message -p OK }} \
-             {{ display-message -p -t {target} {state} }}\n"
-        ));
+        let act = format!("send-keys {flags}-t {target} -- {name} ; display-message -p OK");
+        let report = format!("display-message -p -t {target} {}", quote(STATE));
+        script.push_str(&when(Some(&target), &may_type(scope, *pane, false, guard), &act, &report));
     }
     let said = client.script("send-keys", &script)?;
     let lines: Vec<_> = said.lines().collect();
     if lines.len() != presses.len() {
         return Err(TmuxError::Unexpected { doing: "send-keys", text: said });
     }
-    let mut outcomes = Vec::with_capacity(lines.len());
-    for (line, press) in lines.into_iter().zip(presses) {
-        match outcome("send-keys", line, scope, &press.pane, false) {
-            Ok(typed) => outcomes.push(typed),
-            Err(err) => return Err(err),
-        }
-    }
-    Ok(outcomes)
+    let results = lines.into_iter().zip(presses);
+    results.map(|(line, press)| outcome("send-keys", line, scope, press.pane, false)).collect()
 }
 
-fn outcome(doing: &'static str, line: &str, scope: Scope<'_>, pane: &Pane, in_mode: bool) -> Result<Typed> {
+fn outcome(doing: &'static str, line: &str, scope: Scope<'_>, pane: Pane, in_mode: bool) -> Result<Typed> {
     if line == "OK" {
         return Ok(Typed::Done);
     }

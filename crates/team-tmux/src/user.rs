@@ -96,7 +96,7 @@ impl UserPane {
     pub fn paste(&self, text: &str, enter: bool, guard: &Guard) -> Result<Pasted> {
         let scope = Scope::Users { server_pid: self.server_pid };
         let how = Paste { enter, leave_mode: false, guard: guard.clone() };
-        paste(&self.client, scope, self.version.as_ref(), &self.pane, text, &how)
+        paste(&self.client, scope, self.version.as_ref(), self.pane, text, &how)
     }
 }
 
