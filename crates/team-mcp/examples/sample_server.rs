@@ -2,7 +2,7 @@
 //!
 //! `TEAM_MCP_SAMPLE_SET` chooses the set of tools. Messages with certain texts make the backend misbehave.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{io::Write as _, sync::Arc};
 
 use serde_json::json;
 use team_mcp::{Answer, Backend, ToolCall, ToolError, ToolRequest, ToolSet};
@@ -18,7 +18,8 @@ impl Backend for Sample {
         if let ToolRequest::SendMessage(message) = &call.request {
             match message.content.as_str() {
                 "panic" => panic!("the backend fell over"),
-                "slow" => thread::sleep(Duration::from_millis(300)),
+                // Straight to where a stray print would go.
+                "print" => drop(std::io::stdout().write_all(b"printed\n")),
                 _ => {}
             }
         }

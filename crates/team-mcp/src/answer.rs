@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{near, resolve::Resolved, table::Shape};
+use crate::{near, table::Shape};
 
 /// What a call gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,24 +44,22 @@ impl ToolError {
 }
 
 /// Gives an answer the names that callers of an alias look for.
-pub(crate) fn dress(resolved: &Resolved, mut answer: Answer) -> Result<Answer, ToolError> {
-    if resolved.shape == Shape::Plain {
+pub(crate) fn dress(shape: Shape, focus: Option<&str>, mut answer: Answer) -> Result<Answer, ToolError> {
+    if shape == Shape::Plain {
         return Ok(answer);
     }
     let agents: Vec<Value> =
         answer.structured.get("tree").and_then(Value::as_array).into_iter().flatten().map(agent).collect();
-    match (resolved.shape, &resolved.focus) {
-        (Shape::OneAgent(_), Some(name)) => one_agent(name, agents),
-        _ => {
-            if let Value::Object(fields) = &mut answer.structured {
-                if let Some(team) = fields.get("team").cloned() {
-                    fields.entry("team_id").or_insert(team);
-                }
-                fields.insert("agents".to_owned(), agents.into());
-            }
-            Ok(answer)
-        }
+    if let (Shape::OneAgent(_), Some(name)) = (shape, focus) {
+        return one_agent(name, agents);
     }
+    if let Value::Object(fields) = &mut answer.structured {
+        if let Some(team) = fields.get("team").cloned() {
+            fields.entry("team_id").or_insert(team);
+        }
+        fields.insert("agents".to_owned(), agents.into());
+    }
+    Ok(answer)
 }
 
 /// Returns a seat of the tree with the old name of its name.

@@ -127,8 +127,9 @@ fn text(
     unit: Unit,
     problems: &mut Vec<String>,
 ) -> Option<Value> {
-    let Some(text) = plain(value.clone()) else {
-        return refuse(problems, format!("`{name}` is {}, it must be text", shown(&value)));
+    let text = match plain(value) {
+        Ok(text) => text,
+        Err(value) => return refuse(problems, format!("`{name}` is {}, it must be text", shown(&value))),
     };
     if text.trim().is_empty() {
         if argument.required {
@@ -226,10 +227,10 @@ fn texts(
     for item in items {
         let item = match item {
             // Some models describe an item by an object; its text keeps what was meant.
-            Value::Object(_) if !one_is_fine => Some(item.to_string()),
+            Value::Object(_) if !one_is_fine => Ok(item.to_string()),
             item => plain(item),
         };
-        let Some(item) = item else {
+        let Ok(item) = item else {
             return refuse(problems, format!("`{name}` must be a list of texts"));
         };
         let item = if one_is_fine { item.trim() } else { &item };
@@ -317,12 +318,12 @@ fn encoded(text: &str) -> Option<Value> {
 }
 
 /// Returns the text of a value that has an obvious one.
-fn plain(value: Value) -> Option<String> {
+fn plain(value: Value) -> Result<String, Value> {
     match value {
-        Value::String(text) => Some(text),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
-        _ => None,
+        Value::String(text) => Ok(text),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Bool(flag) => Ok(flag.to_string()),
+        other => Err(other),
     }
 }
 

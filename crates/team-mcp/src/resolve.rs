@@ -200,3 +200,6 @@ fn typed<T: DeserializeOwned>(checked: Map<String, Value>) -> Result<T, ToolErro
         hint: None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ use tokio::{
 use crate::{
     Answer, Backend, SERVER_NAME, ToolError, answer,
     process::{self, Parent},
-    resolve::{only_reads, resolve},
+    resolve::{Resolved, only_reads, resolve},
     schema, table,
     transport::Lanes,
 };
@@ -102,9 +102,8 @@ impl Server {
         let _turn = if only_reads(&name) { None } else { Some(self.order.lock().await) };
         let backend = Arc::clone(&self.backend);
         let done = spawn_blocking(move || {
-            let resolved = resolve(backend.set(), &name, given, meta)?;
-            let answer = backend.call(resolved.call.clone())?;
-            answer::dress(&resolved, answer)
+            let Resolved { call, shape, focus } = resolve(backend.set(), &name, given, meta)?;
+            answer::dress(shape, focus.as_deref(), backend.call(call)?)
         });
         done.await.unwrap_or_else(|error| Err(broken(error)))
     }
@@ -202,3 +201,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

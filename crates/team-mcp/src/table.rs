@@ -277,3 +277,6 @@ pub(crate) fn aliased(name: &str) -> impl Iterator<Item = (&'static Tool, &'stat
 pub(crate) fn listed(set: ToolSet) -> impl Iterator<Item = &'static Tool> {
     tools().filter(move |tool| tool.is_live() && tool.audience.shows(set))
 }
+
+#[cfg(test)]
+mod tests;

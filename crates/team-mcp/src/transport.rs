@@ -183,21 +183,16 @@ struct Head {
 fn parse(line: &[u8]) -> Parsed {
     const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-    match serde_json::from_slice(line) {
-        Ok(message) => Parsed::Message(Box::new(without_discovery(message))),
-        // Other servers skip what is no JSON too; two peers that answer each other's noise would never stop.
-        Err(error) if !error.is_data() => Parsed::Nothing,
-        Err(_) => {
-            let Ok(Head { id, method: Some(_) }) = serde_json::from_slice(line) else {
-                return Parsed::Nothing;
-            };
-            if id.is_null() {
-                return Parsed::Nothing;
-            }
-            let id = serde_json::from_value(id).ok();
-            Parsed::Wrong { id, error: ErrorData::invalid_request("the request cannot be understood", None) }
-        }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Parsed::Message(Box::new(without_discovery(message)));
     }
+    // Other servers skip what is no request at all too: two peers that answer each other's noise never stop.
+    let Ok(Head { id, method: Some(_) }) = serde_json::from_slice(line) else { return Parsed::Nothing };
+    if id.is_null() {
+        return Parsed::Nothing;
+    }
+    let id = serde_json::from_value(id).ok();
+    Parsed::Wrong { id, error: ErrorData::invalid_request("the request cannot be understood", None) }
 }
 
 /// Makes a request of the protocol without `initialize` one of an unknown method.
