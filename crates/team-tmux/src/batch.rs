@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Quotes one argument of a command so that it arrives byte for byte.
 ///
-/// Between double quotes only `"`, `\` and `$` are special; whitespace after a newline would be
-/// lost, so control characters, and bytes that are no UTF-8, are written as octal escapes.
+/// Between double quotes `"`, `\`, `$` and a leading `~` are special; whitespace after a newline
+/// would be lost, so control characters, and bytes that are no UTF-8, are written as octal escapes.
 pub(crate) fn quote(arg: impl AsRef<OsStr>) -> String {
     let bytes = arg.as_ref().as_bytes();
     let mut quoted = String::with_capacity(bytes.len() + 2);
@@ -18,7 +18,7 @@ pub(crate) fn quote(arg: impl AsRef<OsStr>) -> String {
     for chunk in bytes.utf8_chunks() {
         for char in chunk.valid().chars() {
             match char {
-                '"' | '\\' | '$' => quoted.extend(['\\', char]),
+                '"' | '\\' | '$' | '~' => quoted.extend(['\\', char]),
                 '\0'..='\x1f' | '\x7f' => octal(&mut quoted, char as u8),
                 _ => quoted.push(char),
             }
@@ -111,6 +111,7 @@ mod tests {
     fn an_argument_is_quoted_for_the_command_language() {
         assert_eq!(quote("a b"), r#""a b""#);
         assert_eq!(quote(r#"$HOME "x" \;'"#), r#""\$HOME \"x\" \\;'""#);
+        assert_eq!(quote("~/x"), r#""\~/x""#);
         assert_eq!(quote("a\n  #b\t"), r#""a\012  #b\011""#);
         assert_eq!(quote(OsStr::from_bytes(b"\xff\xe4\xb8\xad")), "\"\\377中\"");
         assert_eq!(quote(""), r#""""#);

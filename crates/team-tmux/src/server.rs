@@ -156,7 +156,7 @@ pub(crate) fn start(client: &Client, env: &CleanEnv, session: &str) -> Result<Se
 /// has no program left in it: it is only there to be attached to.
 fn start_args(session: &str) -> Vec<String> {
     let size = format!("{WIDTH}x{HEIGHT}");
-    let options: [(&str, &str, &str); 14] = [
+    let options: [(&str, &str, &str); 15] = [
         ("-s", "exit-empty", "off"),
         ("-s", "escape-time", "10"),
         ("-s", "focus-events", "off"),
@@ -171,6 +171,9 @@ fn start_args(session: &str) -> Vec<String> {
         ("-g", "automatic-rename", "off"),
         ("-g", "remain-on-exit", "on"),
         ("-g", "monitor-activity", "off"),
+        // The note that a pane is dead would push the first row out of its last screen. It is
+        // newer than the oldest version that is supported.
+        ("-gq", "remain-on-exit-format", ""),
     ];
     let mut args = vec!["start-server".to_owned()];
     for (scope, name, value) in options {
@@ -198,7 +201,7 @@ pub(crate) fn claim(client: &Client, fence: &Fence) -> Result<()> {
     );
     let script = when(None, &all([not_higher, same]), &act, &report());
     let said = client.script("set-option", &script)?;
-    expect_ok("set-option", said.trim_end(), fence)
+    expect_ok("set-option", said.trim_end_matches('\n'), fence)
 }
 
 fn report() -> String {
@@ -229,11 +232,11 @@ pub(crate) fn end(client: &Client, fence: &Fence, expect: &ServerInfo) -> Result
     conditions.push(equals("pid", expect.pid));
     let script = when(None, &all(conditions), "display-message -p OK ; kill-server", &report());
     let reply = client.try_script("kill-server", &script)?;
-    let said = reply.stdout.trim_end();
+    let said = reply.stdout.trim_end_matches('\n');
     // A server that ends may take its last words with it.
     if said != "OK" && !(said.is_empty() && client.failure("kill-server", &reply).is_no_server()) {
         let said = client.expect_success("kill-server", reply)?;
-        expect_ok("kill-server", said.trim_end(), fence)?;
+        expect_ok("kill-server", said.trim_end_matches('\n'), fence)?;
     }
     wait_until_free(client, Some(expect.pid))
 }

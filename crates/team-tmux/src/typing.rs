@@ -146,7 +146,7 @@ pub(crate) fn paste(
     let args: [&str; 12] =
         ["load-buffer", "-b", &buffer, "-", ";", "if-shell", "-F", "-t", &target, &condition, &act, &refuse];
     let said = client.run("paste-buffer", args.map(OsString::from), Some(text.as_bytes()))?;
-    outcome("paste-buffer", said.trim_end(), scope, pane, paste.leave_mode)
+    outcome("paste-buffer", said.trim_end_matches('\n'), scope, pane, paste.leave_mode)
 }
 
 /// Presses keys, in order, each under its own condition.
