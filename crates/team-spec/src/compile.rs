@@ -64,12 +64,13 @@ pub fn compile(source: &TeamSource, known: &Known) -> Result<Spec, SpecErrors> {
 
     let line = |at: usize| team_text.as_ref().map_or(0, |text| text.line(at));
     let name = team.name.as_ref().map_or_else(|| source.key.to_string(), |it| it.value.clone());
+    let session = team.session_name.as_ref().or(team.name.as_ref());
     let mut spec = Spec {
         schema_version: SPEC_VERSION,
         digest: String::new(),
         key: source.key.clone(),
-        name_at: Place { file: team_shown, line: team.name.as_ref().map_or(0, |it| line(it.at.start)) },
-        session_name: session_name(team.session_name.as_deref().unwrap_or(&name)),
+        session_name_at: Place { file: team_shown, line: session.map_or(0, |it| line(it.at.start)) },
+        session_name: session_name(session.map_or(&name, |it| &it.value)),
         name,
         objective: team.objective,
         goal: team.goal,

@@ -48,8 +48,8 @@ pub enum CopyError {
     /// Another team's key differs only in case.
     #[error("a team `{0}` exists already")]
     SameKey(String),
-    /// The team's directory leads out of `.team/`.
-    #[error("`{}` leads out of `.team`", .0.display())]
+    /// A link leads out of the team's directory.
+    #[error("`{}` is a link that leaves its directory", .0.display())]
     Outside(PathBuf),
     /// Listing the role files failed.
     #[error(transparent)]
@@ -72,7 +72,7 @@ impl CopyError {
                 Some("start it beside the other team: add `--team-id NAME`".to_owned())
             }
             Self::SameKey(key) => Some(format!("write `--team-id {key}`, or choose another key")),
-            Self::Outside(_) => Some("replace the link by a directory".to_owned()),
+            Self::Outside(_) => Some("replace the link by what it points to".to_owned()),
             Self::Locate(cause) => cause.hint(),
             Self::Io { .. } => None,
         }
@@ -105,13 +105,21 @@ pub fn copy_into(source: &TeamSource) -> Result<(TeamSource, Vec<PathBuf>), Copy
     let earlier: Copied =
         fs::read(home.join(COPIED)).ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default();
     let mut wanted: BTreeMap<String, (PathBuf, Vec<u8>)> = BTreeMap::new();
+    let read = |from: &Path| {
+        // A link could bring what its reader must not see below `.team/`.
+        let real = fs::canonicalize(from).map_err(failed(from))?;
+        if !real.starts_with(&source.dir) {
+            return Err(CopyError::Outside(from.to_path_buf()));
+        }
+        fs::read(&real).map_err(failed(from))
+    };
     let team_file = source.dir.join(TEAM_FILE);
     if !source.flat && team_file.is_file() {
-        let content = fs::read(&team_file).map_err(failed(&team_file))?;
+        let content = read(&team_file)?;
         wanted.insert(TEAM_FILE.to_owned(), (team_file, content));
     }
     for from in role_files(&source.roles(), source.flat)? {
-        let content = fs::read(&from).map_err(failed(&from))?;
+        let content = read(&from)?;
         let name = from.file_name().unwrap_or_default().to_string_lossy().into_owned();
         wanted.insert(format!("{AGENTS_DIR}/{name}"), (from, content));
     }

@@ -165,7 +165,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_parse_or_name_a_line(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let lines = bytes.iter().filter(|it| **it == b'\n').count() + 1;
+            let lines = bytes.split(|it| *it == b'\n').count();
             match parse_dotenv(&bytes) {
                 Ok(entries) => prop_assert!(entries.iter().all(|it| it.line >= 1 && it.line <= lines)),
                 Err(errors) => {

@@ -27,7 +27,7 @@ pub struct SpecError {
     /// One thing that the reader can do now.
     pub hint: Option<String>,
     /// The line itself, where it may be shown.
-    pub snippet: Option<Snippet>,
+    pub snippet: Option<Box<Snippet>>,
 }
 
 /// A source line and the part of it that is meant.
@@ -190,7 +190,7 @@ mod tests {
             column: start + 1,
             message: "no provider is named `x`".to_owned(),
             hint: Some("did you mean `y`?".to_owned()),
-            snippet: Some(Snippet { text: text.to_owned(), start, length }),
+            snippet: Some(Box::new(Snippet { text: text.to_owned(), start, length })),
         }
         .to_string()
     }

@@ -244,9 +244,10 @@ pub(crate) fn role_files(dir: &Path, flat: bool) -> Result<Vec<PathBuf>, LocateE
     for entry in entries {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let lower = name.to_lowercase();
-        let is_role = lower.ends_with(".md") && !name.starts_with(['.', '#']);
-        if is_role && !(flat && (lower.starts_with("readme") || name == TEAM_FILE)) {
+        let is_role = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("md"));
+        let is_other = name.starts_with(['.', '#'])
+            || (flat && (name == TEAM_FILE || name.to_lowercase().starts_with("readme")));
+        if is_role && !is_other {
             files.push(path);
         }
     }

@@ -31,10 +31,10 @@ pub struct Spec {
     pub key: TeamKey,
     /// The name that people gave it.
     pub name: String,
-    /// Where that name stands, for errors about it.
-    pub name_at: Place,
     /// The name of its tmux session.
     pub session_name: String,
+    /// The line to change when another team has that session name too.
+    pub session_name_at: Place,
     /// What the team is for.
     pub objective: Option<String>,
     /// What its agents are told to reach.
@@ -176,7 +176,7 @@ impl Spec {
     pub(crate) fn compute_digest(&self) -> String {
         let mut meaning = self.clone();
         meaning.digest = String::new();
-        meaning.name_at = Place { file: String::new(), line: 0 };
+        meaning.session_name_at = Place { file: String::new(), line: 0 };
         for seat in &mut meaning.seats {
             seat.source = String::new();
         }

@@ -56,7 +56,7 @@ pub(crate) struct TeamFile {
     pub(crate) provider_models: Vec<(String, String)>,
     pub(crate) default_model: Option<String>,
     pub(crate) fast: Option<Located<bool>>,
-    pub(crate) session_name: Option<String>,
+    pub(crate) session_name: Option<Located<String>>,
 }
 
 /// Reads TEAM.md; what is wrong goes to `errors`.
@@ -79,7 +79,7 @@ pub(crate) fn read(text: &Text, known: &Known, errors: &mut Vec<SpecError>) -> T
             .and_then(|it| role_file::model(&mut fields, it))
             .map(|it| it.value),
         fast: fields.truth("fast"),
-        session_name: name(&mut fields, "session_name").map(|it| it.value),
+        session_name: name(&mut fields, "session_name"),
     };
     if let Some(backend) = fields.text("display_backend")
         && backend.value != "none"

@@ -92,11 +92,11 @@ impl Text {
             column: before + 1,
             message: message.into(),
             hint: None,
-            snippet: Some(Snippet {
+            snippet: Some(Box::new(Snippet {
                 text: self.content[begin..end].to_owned(),
                 start: before,
                 length: self.content[start..stop].chars().count(),
-            }),
+            })),
         }
     }
 
