@@ -13,7 +13,7 @@ use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watche
 use crate::launch::{GeneratedFile, Launch, Unsupported};
 use crate::provider::{Capabilities, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
-use crate::seat::{Auth, FolderTrust, SeatContext, Start};
+use crate::seat::{Auth, FolderTrust, SeatContext};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{self, Versions};
 
@@ -54,15 +54,24 @@ const ACCOUNT: &[&str] = &[
 /// would ask about it, and the answer could only be prepared by writing part of the key into a file.
 const KEY_VARIABLE: &str = "TEAM_SEAT_API_KEY";
 
+/// Names that profiles use, and the program's own.
+const PROFILE_NAMES: &[(&str, &str)] = &[
+    ("API_KEY", "ANTHROPIC_API_KEY"),
+    ("AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
+    ("BASE_URL", "ANTHROPIC_BASE_URL"),
+];
+
 /// Tool words of role files, and the built-in tools that each stands for.
 const TOOL_WORDS: &[(&str, &[&str])] = &[
     ("fs_read", &["Read"]),
     ("fs_list", &["Glob", "Grep", "LSP"]),
     ("fs_write", &["Edit", "Write", "NotebookEdit"]),
     ("execute_bash", &["Bash", "Monitor", "PowerShell"]),
-    ("web", &["WebFetch", "WebSearch"]),
+    (WEB, &["WebFetch", "WebSearch"]),
 ];
 
+/// Word for the tools that read the network; they are part of everything else, too.
+const WEB: &str = "web";
 /// Word that leaves everything else of the program available.
 const BUILT_IN: &str = "provider_builtin";
 /// Word for our own tools; they are always available, a worker must be able to report.
@@ -110,10 +119,10 @@ impl Provider for Claude {
 
     fn launch(&self, seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
         let mut extra = Vec::new();
-        let mut env = seat.profile.clone();
+        let mut env = own_names(seat.profile);
         let managed = seat.auth != Auth::Subscription;
         if managed {
-            check_profile(seat)?;
+            check_profile(seat, &env)?;
             if let Some(key) = env.remove("ANTHROPIC_API_KEY") {
                 env.insert(KEY_VARIABLE.to_owned(), key);
                 extra.push(("apiKeyHelper", json!(format!("printf %s \"${KEY_VARIABLE}\""))));
@@ -201,16 +210,27 @@ impl Provider for Claude {
     }
 }
 
+/// Returns a profile's variables under the names that the program knows.
+fn own_names(profile: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut env = profile.clone();
+    for (general, own) in PROFILE_NAMES {
+        if let Some(value) = env.remove(*general) {
+            env.insert((*own).to_owned(), value);
+        }
+    }
+    env
+}
+
 /// Refuses a profile that lacks what its mode needs.
-fn check_profile(seat: &SeatContext<'_>) -> Result<(), Unsupported> {
-    let has = |name: &str| seat.profile.get(name).is_some_and(|value| !value.is_empty());
+fn check_profile(seat: &SeatContext<'_>, env: &BTreeMap<String, String>) -> Result<(), Unsupported> {
+    let has = |name: &str| env.get(name).is_some_and(|value| !value.is_empty());
     let missing =
         |needs| Err(Unsupported::Profile { provider: FAMILY.name, auth: seat.auth.as_str(), needs });
-    if !has("ANTHROPIC_API_KEY") && !has("ANTHROPIC_AUTH_TOKEN") {
-        return missing("`ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`");
-    }
     if seat.auth == Auth::CompatibleApi && !has("ANTHROPIC_BASE_URL") {
-        return missing("`ANTHROPIC_BASE_URL`");
+        return missing("`BASE_URL`");
+    }
+    if seat.auth == Auth::OfficialApi && !has("ANTHROPIC_API_KEY") && !has("ANTHROPIC_AUTH_TOKEN") {
+        return missing("`API_KEY` or `AUTH_TOKEN`");
     }
     Ok(())
 }
@@ -264,12 +284,17 @@ fn use_managed_home(seat: &SeatContext<'_>, home: PathBuf, launch: &mut Launch) 
         path: home.join(".claude.json"),
         contents: start::pretty(&seed),
         mode: start::PRIVATE,
-        // The program keeps its own notes there; an earlier session's stay.
-        keep_existing: matches!(seat.start, Start::Resume { .. }),
+        // The program keeps notes of its own there. They are worth less than an answer that fits this start:
+        // an earlier one may have been for another folder, or for a trust that was taken back.
+        keep_existing: false,
     });
     launch.env_set.insert("CLAUDE_CONFIG_DIR".to_owned(), text(&home)?);
     launch.secret_env.remove("CLAUDE_CONFIG_DIR");
     if seat.auth == Auth::CompatibleApi {
+        // A service on this machine may need neither, but the program refuses to start without.
+        if ![KEY_VARIABLE, "ANTHROPIC_AUTH_TOKEN"].iter().any(|name| launch.secret_env.contains_key(*name)) {
+            launch.env_set.insert("ANTHROPIC_AUTH_TOKEN".to_owned(), "none".to_owned());
+        }
         launch.env_set.insert("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC".to_owned(), "1".to_owned());
     }
     launch.env_remove.extend(ACCOUNT.iter().map(|name| (*name).to_owned()));
@@ -297,21 +322,21 @@ fn tool_flags(words: &[String], launch: &mut Launch) {
             launch.notes.push(format!("tool `{word}` is not known to provider `claude`: it gives nothing"));
         }
     }
-    let pick = |given: bool| {
+    let pick = |wanted: &dyn Fn(&str) -> bool| {
         let tools: Vec<&str> = TOOL_WORDS
             .iter()
-            .filter(|(name, _)| has(name) == given)
+            .filter(|(name, _)| wanted(name))
             .flat_map(|(_, tools)| *tools)
             .copied()
             .collect();
         tools.join(",")
     };
     if has(BUILT_IN) {
-        let taken = pick(false);
+        let taken = pick(&|name| name != WEB && !has(name));
         if !taken.is_empty() {
             launch.argv.extend(["--disallowedTools".into(), taken.into()]);
         }
     } else {
-        launch.argv.extend(["--tools".into(), pick(true).into()]);
+        launch.argv.extend(["--tools".into(), pick(&has).into()]);
     }
 }
