@@ -105,9 +105,11 @@ impl Dialog {
                 vec![detail.to_owned()],
                 vec!["Stop and wait for limit to reset", "Upgrade your plan"],
             ),
-            Kind::Update => {
-                ("Update available", vec![detail.to_owned()], vec!["Update now", "Skip", "Skip until next version"])
-            }
+            Kind::Update => (
+                "Update available",
+                vec![detail.to_owned()],
+                vec!["Update now", "Skip", "Skip until next version"],
+            ),
             Kind::Mcp => (
                 "New MCP server found in this project:",
                 vec![detail.to_owned()],
@@ -172,7 +174,9 @@ impl Dialog {
     pub(crate) fn lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = vec![Line::plain(format!(" {}", self.heading)), Line::default()];
         for text in &self.body {
-            lines.extend(wrap(text, columns.saturating_sub(1)).into_iter().map(|it| Line::plain(format!(" {it}"))));
+            lines.extend(
+                wrap(text, columns.saturating_sub(1)).into_iter().map(|it| Line::plain(format!(" {it}"))),
+            );
         }
         lines.push(Line::default());
         for (index, choice) in self.choices.iter().enumerate() {

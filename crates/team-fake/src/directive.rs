@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Directive {
     /// Call an MCP tool.
-    Call { tool: String, arguments: Value },
+    Call {
+        tool: String,
+        arguments: Value,
+    },
     /// Be in a tool call that takes so long.
     Busy(Duration),
     /// Be silent for so long.
@@ -16,7 +19,10 @@ pub(crate) enum Directive {
     /// Make this the answer.
     Say(String),
     Shell(String),
-    AskPermission { tool: String, input: Value },
+    AskPermission {
+        tool: String,
+        input: Value,
+    },
     /// Say the text of this number, from 1; negative numbers count from the end.
     Recall(i64),
     Exit(i32),
@@ -32,7 +38,11 @@ pub(crate) enum Item {
     From(String),
     Do(Directive),
     /// Do it when a later message from this sender comes (`*`: anyone), once or each time.
-    Arm { from: String, each: bool, directive: Directive },
+    Arm {
+        from: String,
+        each: bool,
+        directive: Directive,
+    },
 }
 
 /// Reads all lines of a prompt that mean something, in order.
@@ -183,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_report_takes_pairs_quotes_and_json() {
-        let report = directive(r#"report status=partial summary="a \"b\"\nc" task=3 json={"tests":[{"x":1}]}"#);
+        let report =
+            directive(r#"report status=partial summary="a \"b\"\nc" task=3 json={"tests":[{"x":1}]}"#);
         let arguments = json!({"status":"partial","summary":"a \"b\"\nc","task":"3","tests":[{"x":1}]});
         assert_eq!(report, Directive::Call { tool: "report_result".to_owned(), arguments });
     }

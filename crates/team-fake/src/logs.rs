@@ -87,8 +87,7 @@ fn write_line(file: &mut File, record: &Value) -> io::Result<()> {
 /// Replaces a file in one step, so that no reader sees half of it.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(text.as_bytes())?;
     std::fs::rename(&temporary, path)
 }

@@ -76,7 +76,11 @@ pub(crate) enum Outcome {
     Send(Value),
     Ready,
     /// The answer to a call: text, and whether it is an error.
-    Called { id: u64, text: String, is_error: bool },
+    Called {
+        id: u64,
+        text: String,
+        is_error: bool,
+    },
 }
 
 /// One connection.
@@ -164,11 +168,8 @@ impl Client {
             return vec![Outcome::Ready];
         }
         if error.is_object() {
-            let text = format!(
-                "MCP error {}: {}",
-                error["code"],
-                error["message"].as_str().unwrap_or("no message")
-            );
+            let text =
+                format!("MCP error {}: {}", error["code"], error["message"].as_str().unwrap_or("no message"));
             return vec![Outcome::Called { id, text, is_error: true }];
         }
         let blocks = result["content"].as_array().into_iter().flatten();
@@ -238,7 +239,9 @@ mod tests {
         assert!(matches!(&answer(&mut client, "ping")[..], [Outcome::Send(it)] if it["result"] == json!({})));
         assert!(matches!(&answer(&mut client, "roots/list")[..], [Outcome::Send(it)]
             if it["result"]["roots"][0]["uri"] == "file:///w"));
-        assert!(matches!(&answer(&mut client, "x/y")[..], [Outcome::Send(it)] if it["error"]["code"] == -32601));
+        assert!(
+            matches!(&answer(&mut client, "x/y")[..], [Outcome::Send(it)] if it["error"]["code"] == -32601)
+        );
         assert_eq!(client.receive(&json!({"method":"notifications/message"})), []);
     }
 }

@@ -177,7 +177,10 @@ mod tests {
         assert_eq!(Answer::read(2, deny, b"why\n").block.as_deref(), Some("why"));
         let start = br#"{"hookSpecificOutput":{"additionalContext":"c","watchPaths":["/a","/b"]}}"#;
         let answer = Answer::read(0, start, b"");
-        assert_eq!((answer.context.as_deref(), answer.watch), (Some("c"), vec!["/a".to_owned(), "/b".to_owned()]));
+        assert_eq!(
+            (answer.context.as_deref(), answer.watch),
+            (Some("c"), vec!["/a".to_owned(), "/b".to_owned()])
+        );
         assert_eq!(Answer::read(0, b"plain words", b""), Answer::default());
     }
 }

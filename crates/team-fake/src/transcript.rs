@@ -194,8 +194,11 @@ impl Transcript {
     }
 
     pub(crate) fn interrupted(&mut self, for_tool: bool) {
-        let text =
-            if for_tool { "[Request interrupted by user for tool use]" } else { "[Request interrupted by user]" };
+        let text = if for_tool {
+            "[Request interrupted by user for tool use]"
+        } else {
+            "[Request interrupted by user]"
+        };
         self.link(json!({
             "type": "user", "message": {"role": "user", "content": [{"type": "text", "text": text}]},
         }));

@@ -78,7 +78,10 @@ impl Agent {
         });
         match started {
             Ok(process) => {
-                self.logs.event("hook", json!({"hook": event, "pid": process.pid(), "waited_for": batch.is_some()}));
+                self.logs.event(
+                    "hook",
+                    json!({"hook": event, "pid": process.pid(), "waited_for": batch.is_some()}),
+                );
                 let timeout = hook.timeout();
                 let id = self.adopt(process, Role::Hook { event, batch, hook: Box::new(hook) });
                 self.timer(timeout, Timer::HookTimeout(id));

@@ -410,8 +410,13 @@ impl Agent {
     fn take_signals(&mut self) {
         let mut drained = [0; 64];
         while self.signals.wake.read(&mut drained).is_ok_and(|it| it == drained.len()) {}
-        let raised: Vec<Signal> =
-            self.signals.flags.iter().filter(|it| it.1.swap(false, Ordering::AcqRel)).map(|it| it.0).collect();
+        let raised: Vec<Signal> = self
+            .signals
+            .flags
+            .iter()
+            .filter(|it| it.1.swap(false, Ordering::AcqRel))
+            .map(|it| it.0)
+            .collect();
         for signal in raised {
             match signal {
                 Signal::SIGCHLD => self.reap(),
@@ -514,7 +519,9 @@ impl Agent {
         let servers: Vec<Value> = self
             .servers
             .iter()
-            .map(|(name, it)| json!({"name": name, "state": it.client.state.name(), "tools": it.client.tools}))
+            .map(
+                |(name, it)| json!({"name": name, "state": it.client.state.name(), "tools": it.client.tools}),
+            )
             .collect();
         let children: Vec<Value> = self
             .children
@@ -555,9 +562,14 @@ impl Signals {
         wake.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
         let mut flags = Vec::new();
-        for signal in
-            [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]
-        {
+        for signal in [
+            Signal::SIGCHLD,
+            Signal::SIGWINCH,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+        ] {
             let flag = Arc::new(AtomicBool::new(false));
             // The flag first: when the pipe wakes the loop, it must be set.
             signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;

@@ -84,7 +84,9 @@ impl Agent {
     pub(super) fn read_server(&mut self, name: &str, child: u64) {
         loop {
             let Some((process, _)) = self.children.get_mut(&child) else { return };
-            let Some(server) = self.servers.get_mut(name).filter(|it| it.child == Some(child)) else { return };
+            let Some(server) = self.servers.get_mut(name).filter(|it| it.child == Some(child)) else {
+                return;
+            };
             let err = &process.err[server.logged_err..];
             if !err.is_empty() {
                 self.logs.mcp(name, "err", &String::from_utf8_lossy(err).into());
@@ -155,8 +157,7 @@ impl Agent {
     /// Starts the servers that are not running.
     pub(super) fn servers_on(&mut self) {
         let down = |it: &Server| it.child.is_none() && matches!(it.client.state, State::Off | State::Dead);
-        let names: Vec<String> =
-            self.servers.iter().filter(|it| down(it.1)).map(|it| it.0.clone()).collect();
+        let names: Vec<String> = self.servers.iter().filter(|it| down(it.1)).map(|it| it.0.clone()).collect();
         for name in names {
             self.start_server(&name);
         }

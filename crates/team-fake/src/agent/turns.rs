@@ -57,12 +57,22 @@ enum Step {
     Record,
     Do(Directive),
     /// Gives a tool's result to the model.
-    ToolDone { text: String, is_error: bool },
+    ToolDone {
+        text: String,
+        is_error: bool,
+    },
     /// Tries a tool call again that waited for its server.
-    Call { tool: String, arguments: Value, until: Instant },
+    Call {
+        tool: String,
+        arguments: Value,
+        until: Instant,
+    },
     Answer,
     Stop,
-    Fail { kind: String, text: String },
+    Fail {
+        kind: String,
+        text: String,
+    },
     End,
     Compact(u8),
 }
@@ -283,8 +293,7 @@ impl Agent {
         };
         self.transcript.user(&turn.prompt, &turn.prompt_id, source);
         for context in std::mem::take(&mut turn.contexts) {
-            self.transcript
-                .attachment(&json!({"type": "hook_additional_context", "content": [context]}));
+            self.transcript.attachment(&json!({"type": "hook_additional_context", "content": [context]}));
         }
         let prompt = turn.prompt.clone();
         if let Some(text) = self.knobs.limit.clone() {
@@ -607,7 +616,12 @@ impl Agent {
             turn.wait = Wait::Nothing;
             turn.steps = VecDeque::from([fail]);
         } else {
-            self.begin("fake: limit".to_owned(), Source::Control, false, VecDeque::from([Step::SubmitHook, fail]));
+            self.begin(
+                "fake: limit".to_owned(),
+                Source::Control,
+                false,
+                VecDeque::from([Step::SubmitHook, fail]),
+            );
         }
     }
 
