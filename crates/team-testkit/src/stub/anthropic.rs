@@ -14,6 +14,10 @@ use super::{Kind, Outcome, Request, Shared};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const TITLE: &str = "Stubbed session";
+/// How the last text begins when a conversation is to be summed up. It may stand behind texts that were answered
+/// already, because the program leaves out what it keeps.
+const SUMMARY_WANTED: &str = "CRITICAL: Respond with TEXT ONLY";
+
 const DEFAULT_TEXT: &str = "ok";
 
 /// How many pieces a text is spread over when it is said slowly.
@@ -292,7 +296,7 @@ fn recorded(request: &HttpRequest) -> Request {
     let turns = turns(&body);
     let answered = turns.iter().rposition(|turn| turn.role == Role::Assistant).map_or(0, |last| last + 1);
     record.texts = turns[answered..].iter().flat_map(|turn| turn.texts.clone()).collect();
-    if record.tools.is_empty() {
+    if record.tools.is_empty() || record.texts.last().is_some_and(|text| text.starts_with(SUMMARY_WANTED)) {
         record.kind = Kind::Side;
     }
     record

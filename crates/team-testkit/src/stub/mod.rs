@@ -40,7 +40,7 @@ use script::{Act, Directive};
 pub enum Kind {
     /// The next reply of a conversation.
     Turn,
-    /// A reply to a request without tools: a title, a summary, a probe. Takes no directive.
+    /// A title, a summary or the like, asked by the program itself. Takes no directive.
     Side,
     /// A count of tokens.
     Count,

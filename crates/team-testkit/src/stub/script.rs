@@ -13,6 +13,9 @@ const CALL_ID_MARK: &str = "stub_";
 /// What a user can be interrupted with; whatever was asked before it is given up.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
+/// How texts begin that the program adds by itself.
+const ADDED: [&str; 4] = ["<system-reminder>", "<local-command-", "<command-name>", INTERRUPTED];
+
 /// Closing tags that wrappers leave at the end of a directive's line.
 const CLOSING_TAGS: [&str; 4] = ["</system-reminder>", "</task-notification>", "</summary>", "</event>"];
 
@@ -126,7 +129,7 @@ pub(crate) fn recall(turns: &[Turn], back: usize) -> Option<&str> {
 
 /// Tells whether a text is something the program adds by itself, not something somebody said.
 pub(crate) fn is_context(text: &str) -> bool {
-    text.trim_start().starts_with("<system-reminder>") && directives(text).is_empty()
+    ADDED.iter().any(|start| text.trim_start().starts_with(start)) && directives(text).is_empty()
 }
 
 /// Returns a number that grows with whatever is said, and that a retry leaves as it is.
@@ -323,6 +326,7 @@ mod tests {
             user("<system-reminder>about the project</system-reminder>"),
             user("first"),
             said(),
+            user("<local-command-stdout>Bye!</local-command-stdout>"),
             user("second"),
             said(),
             user("stub: recall 2"),

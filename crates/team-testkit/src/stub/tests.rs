@@ -188,6 +188,17 @@ fn a_request_without_tools_gets_a_title_and_takes_no_directive() {
 }
 
 #[test]
+fn a_request_for_a_summary_takes_no_directive() {
+    let stub = ModelStub::start().unwrap();
+    let mut question = question("stub: say one", false);
+    let texts = question["messages"][0]["content"].as_array_mut().unwrap();
+    texts.push(json!({"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."}));
+    let (_, body) = turn(&stub, &question);
+    assert!(body.contains("Stubbed session"), "{body}");
+    assert_eq!(stub.requests()[0].kind, Kind::Side);
+}
+
+#[test]
 fn what_else_is_asked_gets_a_harmless_answer() {
     let stub = ModelStub::start().unwrap();
     let (head, body) = ask(&stub, "HEAD", "/", "");
