@@ -7,11 +7,13 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
+use crate::dotenv::LineError;
 use crate::error::{SpecError, SpecErrors, quoted};
 use crate::fields::Located;
 use crate::known::{AuthMode, Known, list};
 use crate::place::{TEAM_FILE, TeamSource, role_files};
-use crate::profile::{Profile, ProfileError, read_profile};
+use crate::profile::Profile;
+use crate::profile_file::{ProfileError, read_profile};
 use crate::role_file::{self, RoleFile};
 use crate::spec::{ModelChoice, ModelSource, Place, SPEC_VERSION, Spec, SpecSeat, session_name};
 use crate::team_file::{self, TeamFile};
@@ -183,11 +185,13 @@ fn seat(
         None => None,
     };
     let auth_mode = auth_mode(text, role, profile.as_ref(), errors);
-    if let Some(profile) = &profile {
-        check_profile(source, text, role, profile, auth_mode, errors);
+    let provider = role.provider.clone()?;
+    if let (Some(profile), Some(can)) = (&profile, known.providers.get(&provider))
+        && let Err(lines) = profile.check_for(auth_mode, &provider, &can.key_names)
+    {
+        profile_errors(source, text, role, profile, &lines, errors);
     }
     let name = role.name.as_ref()?.value.clone();
-    let provider = role.provider.clone()?;
     Some(SpecSeat {
         model: model(text, role, profile.as_ref(), team, known, &provider, errors),
         role: role.role.clone().unwrap_or_else(|| "Worker".to_owned()),
@@ -284,15 +288,14 @@ fn auth_mode(
     }
 }
 
-fn check_profile(
+fn profile_errors(
     source: &TeamSource,
     text: &Text,
     role: &RoleFile,
     profile: &Profile,
-    mode: AuthMode,
+    lines: &[LineError],
     errors: &mut Vec<SpecError>,
 ) {
-    let Err(lines) = profile.check_for(mode) else { return };
     let file = source.shown(&source.profiles().join(format!("{}.env", profile.name)));
     for it in lines {
         let column = usize::from(it.line > 0);
@@ -304,7 +307,7 @@ fn check_profile(
         {
             // What is missing has no line of its own; the role file asked for it.
             let message = format!("profile `{}` cannot be used: {}", profile.name, it.message);
-            let hint = error.hint.map(|hint| format!("{hint} in {file}"));
+            let hint = error.hint.map(|hint| format!("in {file}, {hint}"));
             error = text.error(name.at.clone(), message);
             error.hint = hint;
         }

@@ -104,6 +104,28 @@ pub struct Capabilities {
     pub auth_modes: Vec<AuthMode>,
     /// The model used when no file names one; `None` leaves it to the provider.
     pub default_model: Option<String>,
+    /// The variables in which its program looks for what a profile says.
+    pub key_names: KeyNames,
+}
+
+/// The variables in which a provider's program looks for what a profile says;
+/// `None` where it has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyNames {
+    /// For `BASE_URL`.
+    pub base_url: Option<String>,
+    /// For `API_KEY`.
+    pub api_key: Option<String>,
+    /// For `AUTH_TOKEN`.
+    pub auth_token: Option<String>,
+}
+
+impl KeyNames {
+    /// Names the variables; an empty name stands for none.
+    pub fn new(base_url: &str, api_key: &str, auth_token: &str) -> Self {
+        let name = |it: &str| (!it.is_empty()).then(|| it.to_owned());
+        Self { base_url: name(base_url), api_key: name(api_key), auth_token: name(auth_token) }
+    }
 }
 
 /// The providers that files may name.
@@ -131,22 +153,26 @@ impl Known {
     pub fn standard(implemented: &[&str]) -> Self {
         use Effort::{High, Low, Max, Medium, Xhigh};
         let mut known = Self::default();
-        let mut add = |name: &str, fast, efforts: &[Effort], model: Option<&str>| {
+        let mut add = |name: &str, efforts: &[Effort], model: Option<&str>, key_names| {
             let capabilities = Capabilities {
                 implemented: implemented.contains(&name),
-                fast,
+                fast: false,
                 efforts: efforts.to_vec(),
                 auth_modes: AuthMode::ALL.to_vec(),
                 default_model: model.map(str::to_owned),
+                key_names,
             };
             known.providers.insert(name.to_owned(), capabilities);
         };
-        add("claude", false, &[Low, Medium, High, Xhigh, Max], Some("claude-sonnet-4-6"));
-        add("codex", false, &[Low, Medium, High, Xhigh], Some("gpt-5.5"));
-        add("copilot", false, &[Low, Medium, High, Xhigh], None);
-        add("gemini", false, &[], None);
-        add("opencode", false, &[], None);
-        add("fake", false, Effort::ALL, None);
+        let names = KeyNames::new("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
+        add("claude", &[Low, Medium, High, Xhigh, Max], Some("claude-sonnet-4-6"), names);
+        let names = KeyNames::new("OPENAI_BASE_URL", "OPENAI_API_KEY", "");
+        add("codex", &[Low, Medium, High, Xhigh], Some("gpt-5.5"), names);
+        let names = KeyNames::new("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "");
+        add("copilot", &[Low, Medium, High, Xhigh], None, names);
+        add("gemini", &[], None, KeyNames::new("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""));
+        add("opencode", &[], None, KeyNames::default());
+        add("fake", Effort::ALL, None, KeyNames::new("BASE_URL", "API_KEY", "AUTH_TOKEN"));
         for (alias, name) in [("claude_code", "claude"), ("gemini_cli", "gemini")] {
             known.aliases.insert(alias.to_owned(), name.to_owned());
         }

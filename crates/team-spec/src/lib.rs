@@ -16,6 +16,7 @@ mod fields;
 mod known;
 mod place;
 mod profile;
+mod profile_file;
 mod role_file;
 mod secret;
 mod similar;
@@ -29,11 +30,10 @@ pub use compile::compile;
 pub use copy::{CopyError, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};
 pub use error::{Snippet, SpecError, SpecErrors};
-pub use known::{AuthMode, Capabilities, Effort, Known, Lookup, Tool};
+pub use known::{AuthMode, Capabilities, Effort, KeyNames, Known, Lookup, Tool};
 pub use place::{AGENTS_DIR, DEFAULT_KEY, LocateError, TEAM_DIR, TEAM_FILE, TeamSource, check_key, locate};
-pub use profile::{
-    PROFILES_DIR, Profile, ProfileError, check_name, init_profile, parse_profile, read_profile,
-};
+pub use profile::{Profile, parse_profile};
+pub use profile_file::{PROFILES_DIR, ProfileError, check_name, init_profile, read_profile};
 pub use secret::Secret;
 pub use spec::{ModelChoice, ModelSource, Place, SPEC_FILE, SPEC_VERSION, Spec, SpecSeat, session_name};
 pub use template::{

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use team_model::{NameError, TeamKey, fold_case};
 
-use crate::profile::PROFILES_DIR;
+use crate::profile_file::PROFILES_DIR;
 
 /// The folder of a workspace that holds its teams.
 pub const TEAM_DIR: &str = ".team";

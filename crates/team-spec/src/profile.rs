@@ -1,26 +1,16 @@
-//! Profiles: how to log in, which address, which model.
+//! What a profile says: how to log in, which address, which model.
 //!
-//! Knows the keys of a profile and its file's mode. Must not know under which
-//! names a provider wants to be given them.
+//! Knows the keys. Must not know where profiles lie, nor under which names a
+//! provider wants to be given them; the caller says that.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::dotenv::{LineError, parse_dotenv};
-use crate::known::AuthMode;
+use crate::known::{AuthMode, KeyNames};
 use crate::role_file::model_problem;
 use crate::secret::Secret;
-
-/// The folder below a team's directory that holds its profiles.
-pub const PROFILES_DIR: &str = "profiles";
-
-/// The largest profile that is read, in bytes.
-const LARGEST: u64 = 64 * 1024;
 
 /// Names that would change which program runs, or what our own programs do.
 const REFUSED: &[&str] = &[
@@ -66,168 +56,9 @@ pub struct Profile {
     pub auth_token: Option<Secret>,
     /// Variables given to the provider's program as they are.
     pub env: BTreeMap<String, Secret>,
-    /// The lines that set the known keys.
+    /// The line that sets each key.
     #[serde(skip)]
-    pub lines: BTreeMap<&'static str, usize>,
-}
-
-/// Why there is no profile to use.
-#[derive(Debug, thiserror::Error)]
-pub enum ProfileError {
-    /// The name cannot be a file's name.
-    #[error("`{name}` cannot name a profile")]
-    BadName {
-        /// The refused name.
-        name: String,
-    },
-    /// There is no such file.
-    #[error("profile not found: `{name}`")]
-    NotFound {
-        /// The profile's name.
-        name: String,
-        /// The mode for the line that makes it.
-        auth_mode: AuthMode,
-    },
-    /// `profile init` found a file in its place.
-    #[error("profile already exists: `{}`", path.display())]
-    AlreadyExists {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Others may read the file.
-    #[error("profile `{name}` can be read by others (mode {mode:03o})")]
-    Readable {
-        /// The profile's name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// It is a link, a directory or something else.
-    #[error("profile `{name}` is not a plain file")]
-    NotAFile {
-        /// The profile's name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-    },
-    /// Some lines cannot be read or used.
-    #[error("profile `{name}` has {} wrong {}", lines.len(), if lines.len() == 1 { "line" } else { "lines" })]
-    Lines {
-        /// The profile's name.
-        name: String,
-        /// The file.
-        path: PathBuf,
-        /// Every wrong line.
-        lines: Vec<LineError>,
-    },
-    /// Reading or writing failed.
-    #[error("failed to {action} `{}`", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-}
-
-impl ProfileError {
-    /// Says what to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::BadName { .. } => {
-                Some("use letters, digits, `-`, `_` and `.`, for example `claude-work`".to_owned())
-            }
-            Self::NotFound { name, auth_mode } => {
-                Some(format!("run `team-agent profile init {name} --auth-mode {auth_mode}`"))
-            }
-            Self::AlreadyExists { path } => Some(format!("edit it: `{}`", path.display())),
-            Self::Readable { path, .. } => Some(format!("run `chmod 600 {}`", shell_word(path))),
-            Self::NotAFile { .. } => Some("put the file itself there, not a link to it".to_owned()),
-            Self::Lines { lines, .. } => {
-                let hint = lines.iter().find_map(|it| it.hint);
-                lines.first().map(|it| hint.map_or_else(|| it.to_string(), |hint| format!("{it}: {hint}")))
-            }
-            Self::Io { .. } => None,
-        }
-    }
-}
-
-/// Refuses names that could not be a file's name on every system.
-pub fn check_name(name: &str) -> Result<(), ProfileError> {
-    let good = name.chars().next().is_some_and(char::is_alphanumeric)
-        && name.chars().count() <= 64
-        && name.len() <= 200
-        && !name.contains("..")
-        && name.chars().all(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | '.'));
-    if good { Ok(()) } else { Err(ProfileError::BadName { name: name.to_owned() }) }
-}
-
-/// Writes a commented profile below a team's directory and returns its file.
-pub fn init_profile(team_dir: &Path, name: &str, auth_mode: AuthMode) -> Result<PathBuf, ProfileError> {
-    check_name(name)?;
-    let dir = team_dir.join(PROFILES_DIR);
-    let path = dir.join(format!("{name}.env"));
-    let failed = |action, path: &Path| {
-        let path = path.to_path_buf();
-        move |source| ProfileError::Io { action, path, source }
-    };
-    fs::create_dir_all(team_dir).map_err(failed("create", team_dir))?;
-    match fs::DirBuilder::new().mode(0o700).create(&dir) {
-        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed("create", &dir)(cause));
-        }
-        _ => {}
-    }
-    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(ProfileError::AlreadyExists { path });
-        }
-        Err(cause) => return Err(failed("create", &path)(cause)),
-    };
-    let text = match auth_mode {
-        AuthMode::Subscription => include_str!("../../../profiles/subscription.env"),
-        AuthMode::OfficialApi => include_str!("../../../profiles/official_api.env"),
-        AuthMode::CompatibleApi => include_str!("../../../profiles/compatible_api.env"),
-    };
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed("write", &path))?;
-    Ok(path)
-}
-
-/// Reads a profile from a folder of profiles; `wanted` is the mode that the hint
-/// names when there is none.
-pub fn read_profile(dir: &Path, name: &str, wanted: AuthMode) -> Result<Profile, ProfileError> {
-    check_name(name)?;
-    let path = dir.join(format!("{name}.env"));
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => ProfileError::NotFound { name: name.to_owned(), auth_mode: wanted },
-        _ => ProfileError::Io { action: "read", path: path.clone(), source },
-    };
-    let found = fs::symlink_metadata(&path).map_err(failed)?;
-    if !found.is_file() {
-        return Err(ProfileError::NotAFile { name: name.to_owned(), path });
-    }
-    let file = fs::File::open(&path).map_err(failed)?;
-    let opened = file.metadata().map_err(failed)?;
-    // Between the look and the opening somebody may have put a link there.
-    if (opened.dev(), opened.ino()) != (found.dev(), found.ino()) {
-        return Err(ProfileError::NotAFile { name: name.to_owned(), path });
-    }
-    let mode = opened.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(ProfileError::Readable { name: name.to_owned(), path, mode });
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
-        let lines = vec![line_error(1, "the file is larger than 64 KiB", None)];
-        return Err(ProfileError::Lines { name: name.to_owned(), path, lines });
-    }
-    parse_profile(name, &bytes).map_err(|lines| ProfileError::Lines { name: name.to_owned(), path, lines })
+    pub lines: BTreeMap<String, usize>,
 }
 
 /// Reads the text of a profile, or names every line that is wrong.
@@ -248,40 +79,35 @@ pub fn parse_profile(name: &str, bytes: &[u8]) -> Result<Profile, Vec<LineError>
         let line = entry.line;
         let mut wrong = |message: &str, hint| errors.push(line_error(line, message, hint));
         let value = entry.value.expose().to_owned();
-        let known = match entry.key.as_str() {
+        profile.lines.insert(entry.key.clone(), line);
+        match entry.key.as_str() {
             "AUTH_MODE" => {
                 profile.auth_mode = AuthMode::parse(&value);
                 if profile.auth_mode.is_none() {
                     let hint = "it is one of `subscription`, `official_api`, `compatible_api`";
                     wrong("`AUTH_MODE` has no such value", Some(hint));
                 }
-                "AUTH_MODE"
             }
             "MODEL" => {
                 if let Some(problem) = model_problem(&value) {
                     wrong(&format!("`MODEL` cannot be used: {problem}"), None);
                 }
                 profile.model = Some(value);
-                "MODEL"
             }
             "BASE_URL" => {
                 if let Err((message, hint)) = check_address(&value) {
                     wrong(message, Some(hint));
                 }
                 profile.base_url = Some(value);
-                "BASE_URL"
             }
             "API_KEY" => {
                 profile.api_key = Some(entry.value);
-                "API_KEY"
             }
             "AUTH_TOKEN" => {
                 profile.auth_token = Some(entry.value);
-                "AUTH_TOKEN"
             }
             "CAPACITY" => {
                 wrong("`CAPACITY` is not supported yet", Some("remove the line; a later version reads it"));
-                continue;
             }
             key if REFUSED.contains(&key) || REFUSED_PREFIXES.iter().any(|it| key.starts_with(it)) => {
                 let hint = "set it in the shell that starts the team, if it is needed at all";
@@ -289,70 +115,74 @@ pub fn parse_profile(name: &str, bytes: &[u8]) -> Result<Profile, Vec<LineError>
                     &format!("`{key}` cannot be set by a profile: it changes which programs run"),
                     Some(hint),
                 );
-                continue;
             }
             _ => {
                 profile.env.insert(entry.key, entry.value);
-                continue;
             }
-        };
-        profile.lines.insert(known, line);
+        }
     }
     if errors.is_empty() { Ok(profile) } else { Err(errors) }
 }
 
 impl Profile {
-    /// Names every key that a mode needs and the profile lacks, or the other way round.
-    pub fn check_for(&self, mode: AuthMode) -> Result<(), Vec<LineError>> {
+    /// Names every key that a mode needs and the profile lacks, or the other way
+    /// round, and every key that the provider has no name for.
+    pub fn check_for(&self, mode: AuthMode, provider: &str, names: &KeyNames) -> Result<(), Vec<LineError>> {
         let mut errors = Vec::new();
-        let mut refuse = |key: &str, is_set: bool, why| {
-            if is_set {
-                let line = self.lines.get(key).copied().unwrap_or(0);
-                errors.push(line_error(
-                    line,
-                    &format!("`{key}` has no place in auth mode `{mode}`"),
-                    Some(why),
-                ));
+        for (key, value, own) in self.keys(names) {
+            if value.is_none() {
+                continue;
             }
-        };
-        let official = "for another service use `compatible_api`";
-        match mode {
-            AuthMode::Subscription => {
-                let why = "a subscription uses the provider's own log-in; for a key use `official_api`";
-                refuse("API_KEY", self.api_key.is_some(), why);
-                refuse("AUTH_TOKEN", self.auth_token.is_some(), why);
-                refuse("BASE_URL", self.base_url.is_some(), official);
-            }
-            AuthMode::OfficialApi => {
-                refuse("BASE_URL", self.base_url.is_some(), official);
-                if self.api_key.is_none() && self.auth_token.is_none() {
-                    errors.push(line_error(
-                        0,
-                        "`API_KEY` has no value",
-                        Some("write the key after `API_KEY=`"),
+            match own {
+                None => {
+                    let hint = "set the variable that its program reads, under its own name";
+                    errors.push(self.at(key, &format!("provider `{provider}` takes no `{key}`"), hint));
+                }
+                Some(own) if own != key && self.env.contains_key(own) => {
+                    errors.push(self.at(
+                        own,
+                        &format!("`{own}` says the same as `{key}`"),
+                        "keep one of the two",
                     ));
                 }
+                Some(_) => {}
             }
-            AuthMode::CompatibleApi if self.base_url.is_none() => {
-                let hint = "write the address of the service after `BASE_URL=`";
-                errors.push(line_error(0, "`BASE_URL` has no value", Some(hint)));
+        }
+        let set = |key| self.set(key, names);
+        let mut refuse = |key, why| {
+            if let Some(it) = set(key) {
+                errors.push(self.at(it, &format!("`{it}` has no place in auth mode `{mode}`"), why));
             }
-            AuthMode::CompatibleApi => {}
+        };
+        let other_service = "for another service use `compatible_api`";
+        if mode == AuthMode::Subscription {
+            let why = "a subscription uses the provider's own log-in; for a key use `official_api`";
+            refuse("API_KEY", why);
+            refuse("AUTH_TOKEN", why);
+        }
+        if mode != AuthMode::CompatibleApi {
+            refuse("BASE_URL", other_service);
+        } else if set("BASE_URL").is_none() {
+            let hint = "write the address of the service after `BASE_URL=`";
+            errors.push(line_error(0, "`BASE_URL` has no value", Some(hint)));
+        }
+        if mode != AuthMode::Subscription && set("API_KEY").or(set("AUTH_TOKEN")).is_none() {
+            let hint = "write the key after `API_KEY=`; a service without keys takes any word";
+            errors.push(line_error(0, "`API_KEY` has no value", Some(hint)));
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Returns every variable under the name it has in the file, secrets included;
-    /// only for the one place that writes a seat's environment.
-    pub fn exposed(&self) -> BTreeMap<String, String> {
+    /// Returns the variables for a provider's program, under the names it knows and
+    /// secrets included; only for the one place that writes a seat's environment.
+    pub fn environment(&self, names: &KeyNames) -> BTreeMap<String, String> {
         let mut all: BTreeMap<String, String> =
             self.env.iter().map(|(key, it)| (key.clone(), it.expose().to_owned())).collect();
-        let known = [
-            ("BASE_URL", self.base_url.as_deref()),
-            ("API_KEY", self.api_key.as_ref().map(Secret::expose)),
-            ("AUTH_TOKEN", self.auth_token.as_ref().map(Secret::expose)),
-        ];
-        all.extend(known.into_iter().filter_map(|(key, it)| Some((key.to_owned(), it?.to_owned()))));
+        let known = self
+            .keys(names)
+            .into_iter()
+            .filter_map(|(_, value, own)| Some((own?.to_owned(), value?.to_owned())));
+        all.extend(known);
         all
     }
 
@@ -360,9 +190,28 @@ impl Profile {
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         self.api_key.iter().chain(&self.auth_token).chain(self.env.values()).map(Secret::expose)
     }
+
+    /// Returns the keys that providers have names for: key, value, the provider's name.
+    fn keys<'a>(&'a self, names: &'a KeyNames) -> [(&'static str, Option<&'a str>, Option<&'a str>); 3] {
+        [
+            ("BASE_URL", self.base_url.as_deref(), names.base_url.as_deref()),
+            ("API_KEY", self.api_key.as_ref().map(Secret::expose), names.api_key.as_deref()),
+            ("AUTH_TOKEN", self.auth_token.as_ref().map(Secret::expose), names.auth_token.as_deref()),
+        ]
+    }
+
+    /// Returns the word under which a key is set, its own or the provider's.
+    fn set<'a>(&'a self, key: &'static str, names: &'a KeyNames) -> Option<&'a str> {
+        let (_, value, own) = self.keys(names).into_iter().find(|it| it.0 == key)?;
+        value.map(|_| key).or(own.filter(|it| self.env.contains_key(*it)))
+    }
+
+    fn at(&self, key: &str, message: &str, hint: &'static str) -> LineError {
+        line_error(self.lines.get(key).copied().unwrap_or(0), message, Some(hint))
+    }
 }
 
-fn line_error(line: usize, message: &str, hint: Option<&'static str>) -> LineError {
+pub(crate) fn line_error(line: usize, message: &str, hint: Option<&'static str>) -> LineError {
     LineError { line, message: message.to_owned(), hint }
 }
 
@@ -379,12 +228,4 @@ fn check_address(address: &str) -> Result<(), (&'static str, &'static str)> {
         return Err(("`BASE_URL` holds a user name", "write the key after `API_KEY=` or `AUTH_TOKEN=`"));
     }
     Ok(())
-}
-
-/// Returns a path as one word for a shell.
-fn shell_word(path: &Path) -> String {
-    let path = path.display().to_string();
-    let plain =
-        |it: char| it.is_alphanumeric() || matches!(it, '/' | '.' | '-' | '_' | '+' | ',' | '@' | ':');
-    if path.chars().all(plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }

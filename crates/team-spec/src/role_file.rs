@@ -201,7 +201,7 @@ fn auth_mode(fields: &mut Fields<'_>, provider: Option<Provider<'_>>) -> Option<
 
 fn profile(fields: &mut Fields<'_>) -> Option<Located<String>> {
     let profile = fields.line("profile")?;
-    if let Err(problem) = crate::profile::check_name(&profile.value) {
+    if let Err(problem) = crate::profile_file::check_name(&profile.value) {
         fields.wrong(profile.at, problem.to_string(), problem.hint());
         return None;
     }

@@ -5,7 +5,7 @@ mod world;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use team_spec::{AuthMode, ProfileError, init_profile, parse_profile, read_profile};
+use team_spec::{AuthMode, KeyNames, ProfileError, init_profile, parse_profile, read_profile};
 use world::World;
 
 const SECRET: &str = "sk-test-123";
@@ -19,7 +19,7 @@ fn a_new_profile_is_private_and_readable_in_every_mode() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let profile = read_profile(path.parent().unwrap(), mode.as_str(), *mode).unwrap();
         assert_eq!(profile.auth_mode, Some(*mode));
-        assert_eq!(profile.exposed().len(), 0, "a new profile sets nothing");
+        assert_eq!(profile.environment(&KeyNames::default()).len(), 0, "a new profile sets nothing");
     }
     let dir = fs::metadata(world.path(".team/current/profiles")).unwrap();
     assert_eq!(dir.permissions().mode() & 0o777, 0o700);
@@ -84,10 +84,11 @@ fn secrets_are_given_out_in_one_place_only() {
     assert!(!format!("{profile:?}").contains(SECRET));
     assert!(!serde_json::to_string(&profile).unwrap().contains(SECRET));
     assert_eq!(profile.secrets().count(), 3);
-    let exposed = profile.exposed();
-    assert_eq!(exposed["API_KEY"], format!("{SECRET}-a"));
+    let exposed = profile.environment(&KeyNames::new("SERVICE_URL", "SERVICE_KEY", ""));
+    assert_eq!(exposed["SERVICE_KEY"], format!("{SECRET}-a"));
     assert_eq!(exposed["MY_KEY"], format!("{SECRET}-c"));
-    assert_eq!(exposed["BASE_URL"], "http://127.0.0.1:1/v1");
+    assert_eq!(exposed["SERVICE_URL"], "http://127.0.0.1:1/v1");
+    assert_eq!(exposed.len(), 3, "what the provider has no name for is not given");
 }
 
 #[test]
@@ -122,14 +123,28 @@ fn a_profile_must_fit_its_mode() {
         check("subscription", ""),
         check("official_api", "API_KEY=x"),
         check("official_api", "AUTH_TOKEN=x"),
-        check("compatible_api", "BASE_URL=http://localhost:1"),
+        check("compatible_api", "BASE_URL=http://localhost:1\nAPI_KEY=none"),
+        check("compatible_api", "BASE_URL=http://localhost:1\nANTHROPIC_AUTH_TOKEN=x"),
         check("subscription", "API_KEY=x\nBASE_URL=http://localhost:1"),
         check("official_api", "API_KEY="),
         check("official_api", "API_KEY=x\nBASE_URL=http://localhost:1"),
         check("compatible_api", "API_KEY=x"),
+        check("compatible_api", "BASE_URL=http://localhost:1"),
+        check("official_api", "API_KEY=x\nANTHROPIC_API_KEY=x"),
+        check("subscription", "ANTHROPIC_API_KEY=x"),
         check("subscription", "AUTH_MODE=official_api\nAPI_KEY=x"),
     ];
     insta::assert_snapshot!(said.concat());
+}
+
+#[test]
+fn a_key_that_a_provider_has_no_name_for_is_refused() {
+    let world = World::new();
+    world.profile("p", "# x\nAUTH_TOKEN=x\n");
+    world.team("agents/a.md", "---\nprovider: codex\nauth_mode: official_api\nprofile: p\n---\n");
+    let errors = world.errors();
+    assert!(errors.starts_with("error: provider `codex` takes no `AUTH_TOKEN`"), "{errors}");
+    assert!(errors.contains("p.env:2:1"), "{errors}");
 }
 
 #[test]
