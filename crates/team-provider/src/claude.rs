@@ -186,6 +186,10 @@ impl Provider for Claude {
         records::read(kind, record)
     }
 
+    fn record_time(&self, record: &str) -> Option<i64> {
+        records::time(record)
+    }
+
     fn read_screen(&self, screen: &Screen) -> ScreenReading {
         RULES.read(screen)
     }

@@ -120,6 +120,10 @@ impl Provider for Fake {
         records::read(kind, record)
     }
 
+    fn record_time(&self, record: &str) -> Option<i64> {
+        records::time(record)
+    }
+
     fn read_screen(&self, screen: &Screen) -> ScreenReading {
         RULES.read(screen)
     }

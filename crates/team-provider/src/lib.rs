@@ -12,7 +12,7 @@ mod environment;
 mod fact;
 mod fake;
 mod launch;
-mod limits;
+mod moment;
 mod provider;
 mod registry;
 mod screen;
@@ -25,7 +25,7 @@ pub use fact::{
     ActivityKind, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces, TurnOutcome, Watched,
 };
 pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
-pub use limits::reset_time;
+pub use moment::reset_time;
 pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};
 pub use screen::{Composer, Dialog, DialogKind, DialogRule, Mark, Screen, ScreenReading};

@@ -68,6 +68,12 @@ pub trait Provider: Send + Sync {
     /// Returns what one transcript line or a whole status file proves.
     fn read_record(&self, kind: RecordKind, record: &str) -> Vec<Fact>;
 
+    /// Returns when a transcript line was written, in milliseconds of the epoch, if it says so.
+    ///
+    /// A fork's transcript begins with copies of its parent's lines: they are older than
+    /// the fork and prove nothing about it.
+    fn record_time(&self, record: &str) -> Option<i64>;
+
     /// Returns what a screen shows.
     fn read_screen(&self, screen: &Screen) -> ScreenReading;
 

@@ -78,7 +78,7 @@ pub(crate) fn frame(rules: &Typing, text: &str) -> Framed {
             _ => out.push(c),
         }
     }
-    let end = out.trim_end_matches(['\n', ' ']).len();
+    let end = out.trim_end_matches(['\n', ' ', '\t']).len();
     if end < out.len() && rules.trims {
         changed = changed || !out[end..].bytes().all(|b| b == b'\n');
         out.truncate(end);
@@ -103,6 +103,7 @@ pub(crate) fn frame(rules: &Typing, text: &str) -> Framed {
 
 /// Says whether the program would not take an Enter after this text as its end.
 fn ends_badly(text: &str) -> bool {
+    let text = text.trim_end();
     let last_line = text.rsplit('\n').next().unwrap_or(text);
     if last_line.ends_with('\\') {
         return true;

@@ -20,6 +20,12 @@ pub(crate) fn read(kind: RecordKind, record: &str) -> Vec<Fact> {
     }
 }
 
+/// Returns when a transcript line was written, in milliseconds of the epoch.
+pub(crate) fn time(record: &str) -> Option<i64> {
+    let record = serde_json::Deserializer::from_str(record).into_iter::<Value>().next()?.ok()?;
+    crate::moment::epoch_ms(record.get("timestamp")?.as_str()?)
+}
+
 /// Reads a whole status file.
 fn status(file: &Value) -> Vec<Fact> {
     let native_id = text(file, "sessionId");

@@ -1,6 +1,6 @@
-//! When a usage limit resets, read from a program's words.
+//! Moments: when a usage limit resets, when a record was written.
 //!
-//! Knows how the words look. Must not read a clock: the caller says what time it is.
+//! Knows how the words of programs look. Must not read a clock: the caller says what time it is.
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -39,6 +39,29 @@ pub fn reset_time(text: &str, now: i64) -> Option<i64> {
         }
         _ => None,
     }
+}
+
+/// Reads a moment such as `2026-01-31T23:59:59.123Z` as milliseconds of the epoch.
+pub(crate) fn epoch_ms(text: &str) -> Option<i64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, mark: char| -> Option<[i64; 3]> {
+        let parts: Vec<i64> = text.split(mark).map(str::parse).collect::<Result<_, _>>().ok()?;
+        parts.try_into().ok()
+    };
+    let [year, month, day] = numbers(date, '-')?;
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let [hour, minute, second] = numbers(clock, ':')?;
+    let sane = (0..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..=60).contains(&second);
+    let millis: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    sane.then(|| {
+        let seconds = days_from_civil(year, month, day) * DAY + hour * 3600 + minute * 60 + second;
+        seconds * 1000 + millis
+    })
 }
 
 /// Reads `3pm`, `12:25pm` or `15:04` as seconds of the day.
@@ -106,6 +129,18 @@ mod tests {
     fn a_date_is_taken_as_it_stands() {
         assert_eq!(reset_time("resets Nov 20, 3pm (UTC)", NOW), Some(NOW + 4 * DAY + 6 * 3600));
         assert_eq!(reset_time("resets Jan 2 at 9am (UTC)", NOW), Some(NOW + 47 * DAY));
+    }
+
+    #[test]
+    fn a_written_moment_is_read_to_the_millisecond() {
+        assert_eq!(epoch_ms("2026-11-16T09:00:00.250Z"), Some(NOW * 1000 + 250));
+        assert_eq!(epoch_ms("2026-11-16T09:00:00Z"), Some(NOW * 1000));
+        assert_eq!(epoch_ms("1970-01-01T00:00:00.000Z"), Some(0));
+        for text in
+            ["", "Z", "2026-11-16", "2026-11-16T09:00:00+01:00", "2026-13-01T00:00:00Z", "2026-1-1T1:1Z"]
+        {
+            assert_eq!(epoch_ms(text), None, "{text}");
+        }
     }
 
     #[test]

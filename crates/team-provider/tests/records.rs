@@ -1,0 +1,280 @@
+//! What recordings of a real program prove, and what broken records prove: nothing.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use team_provider::{ActivityKind, Fact, HookContext, Provider, RecordKind, TurnOutcome, provider};
+
+fn claude() -> &'static dyn Provider {
+    provider("claude").expect("known")
+}
+
+/// Writes a fact so that a table stays readable.
+fn brief(fact: &Fact) -> String {
+    let words = |text: &Option<String>| {
+        let text = text.as_deref().unwrap_or("-").replace('\n', " ");
+        let text = text.split("Message from your team:").last().unwrap_or_default().trim().to_owned();
+        text.chars().take(24).collect::<String>()
+    };
+    match fact {
+        Fact::SessionStarted { native_id, source, .. } => format!("started {} {source}", &native_id[..4]),
+        Fact::TurnStarted { prompt, .. } => format!("turn [{}]", words(prompt)),
+        Fact::Enqueued { text } => format!("queued [{}]", words(&Some(text.clone()))),
+        Fact::TakenInTurn { text } => format!("taken [{}]", words(&Some(text.clone()))),
+        Fact::TurnEnded { outcome, .. } => match outcome {
+            TurnOutcome::Error { kind } => format!("end error {kind}"),
+            other => format!("end {other:?}").to_lowercase(),
+        },
+        Fact::Activity { kind: ActivityKind::AwaitingApproval { for_what }, .. } => {
+            format!("awaits {for_what}")
+        }
+        Fact::Activity { kind, .. } => format!("{kind:?}").to_lowercase(),
+        Fact::Client { .. } => String::new(),
+        Fact::ApprovalRequested { tool, input_summary, .. } => {
+            format!("asks {tool} {} bytes", input_summary.len())
+        }
+        Fact::Limited { text, .. } => format!("limited [{}]", words(&Some(text.clone()))),
+        Fact::SessionEnded { reason, .. } => format!("over {reason:?}"),
+        other => format!("{other:?}").split([' ', '{']).next().unwrap_or_default().to_lowercase(),
+    }
+}
+
+/// Tells a recording by its three sources.
+fn tell(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../team-testkit/data/claude");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).expect("recording");
+    let (mut hooks, mut status, mut transcript) = (Vec::new(), Vec::new(), Vec::new());
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line).expect("a line of the recording");
+        let value = &record["value"];
+        let (facts, list) = match record["from"].as_str() {
+            Some("hook") => {
+                let event = value["hook_event_name"].as_str().unwrap_or_default();
+                (claude().read_hook(event, value), &mut hooks)
+            }
+            Some("session") => (claude().read_record(RecordKind::Status, &value.to_string()), &mut status),
+            Some("transcript") => {
+                (claude().read_record(RecordKind::Transcript, &value.to_string()), &mut transcript)
+            }
+            _ => continue,
+        };
+        list.extend(facts.iter().map(brief).filter(|it| !it.is_empty()));
+    }
+    status.dedup();
+    let mut out = String::new();
+    for (title, list) in [("hooks", hooks), ("status", status), ("transcript", transcript)] {
+        writeln!(out, "{title}: {}", list.join("; ")).expect("write");
+    }
+    out
+}
+
+#[test]
+fn recordings_prove_what_happened() {
+    let names = [
+        "typed-prompt",
+        "first-message-at-start",
+        "message-when-idle",
+        "message-when-a-tool-runs",
+        "permission-approved",
+        "permission-refused",
+        "interrupt-before-output",
+        "interrupt-in-text",
+        "interrupt-in-tool",
+        "api-error-limit",
+        "api-error-server",
+        "compaction",
+        "resume-and-fork",
+    ];
+    let mut out = String::new();
+    for name in names {
+        writeln!(out, "== {name}\n{}", tell(name)).expect("write");
+    }
+    insta::assert_snapshot!(out);
+}
+
+fn hook(event: &str, stdin: &Value) -> Vec<Fact> {
+    claude().read_hook(event, stdin)
+}
+
+#[test]
+fn a_permission_question_keeps_little_of_what_it_is_about() {
+    let input = json!({ "session_id": "s", "tool_name": "Write", "tool_input": { "content": "ü".repeat(9000) },
+        "permission_suggestions": [{ "type": "setMode", "mode": "acceptEdits" }] });
+    let facts = hook("PermissionRequest", &input);
+    let [Fact::ApprovalRequested { tool, input_summary, choices, .. }] = facts.as_slice() else {
+        panic!("{facts:?}")
+    };
+    assert_eq!(tool, "Write");
+    assert!(input_summary.len() <= 4096 && input_summary.ends_with('…'));
+    assert_eq!(choices.len(), 3);
+    assert_eq!(choices[..2], ["allow", "deny"]);
+}
+
+#[test]
+fn a_subagents_end_is_not_the_seats() {
+    for event in ["Stop", "SubagentStop", "UserPromptSubmit", "SessionStart"] {
+        assert_eq!(hook(event, &json!({ "session_id": "s", "agent_id": "a1" })), Vec::new(), "{event}");
+    }
+}
+
+#[test]
+fn a_limit_is_told_with_its_words() {
+    let said = "You've hit your limit · resets 12:25pm (UTC)";
+    let facts = hook(
+        "StopFailure",
+        &json!({ "session_id": "s", "error": "rate_limit", "last_assistant_message": said }),
+    );
+    assert_eq!(
+        facts,
+        [
+            Fact::Limited { until: None, text: said.to_owned() },
+            Fact::TurnEnded {
+                native_id: Some("s".to_owned()),
+                outcome: TurnOutcome::Error { kind: "rate_limit".to_owned() },
+                text: Some(said.to_owned()),
+            },
+        ]
+    );
+}
+
+#[test]
+fn answers_are_given_only_where_there_is_something_to_say() {
+    let context = HookContext { seat_dir: Path::new("/s/w1"), bell: true, add_context: None };
+    let answer = |event, context: &HookContext<'_>| claude().hook_answer(event, context).unwrap_or_default();
+    assert_eq!(
+        answer("SessionStart", &context),
+        r#"{"hookSpecificOutput":{"hookEventName":"SessionStart","watchPaths":["/s/w1/bell"]}}"#
+    );
+    let more = HookContext { add_context: Some("you owe r-3"), bell: false, ..context };
+    assert_eq!(
+        answer("SessionStart", &more),
+        r#"{"hookSpecificOutput":{"additionalContext":"you owe r-3","hookEventName":"SessionStart"}}"#
+    );
+    for event in ["UserPromptSubmit", "Stop", "PermissionRequest", "drain", "FileChanged", "SessionEnd"] {
+        assert_eq!(answer(event, &context), "", "{event}");
+    }
+}
+
+#[test]
+fn a_status_names_the_process_that_it_is_about() {
+    let file = r#"{"pid":16074,"sessionId":"1111","procStart":"60303","version":"2.1.197","status":"waiting",
+        "waitingFor":"dialog open"}"#;
+    let id = Some("1111".to_owned());
+    assert_eq!(
+        claude().read_record(RecordKind::Status, file),
+        [
+            Fact::Client {
+                native_id: id.clone(),
+                pid: 16074,
+                started: Some(60303),
+                version: Some("2.1.197".to_owned()),
+            },
+            Fact::Activity { native_id: id, kind: ActivityKind::DialogOpen },
+        ]
+    );
+}
+
+#[test]
+fn a_word_we_do_not_know_is_not_guessed() {
+    let kind = |status: &str| {
+        let facts = claude().read_record(RecordKind::Status, status);
+        facts.into_iter().find_map(|it| match it {
+            Fact::Activity { kind, .. } => Some(kind),
+            _ => None,
+        })
+    };
+    let unknown = |word: &str| Some(ActivityKind::Unknown { word: word.to_owned() });
+    assert_eq!(kind(r#"{"status":"resting"}"#), unknown("resting"));
+    assert_eq!(kind(r#"{"status":"waiting","waitingFor":"the moon"}"#), unknown("waiting for the moon"));
+    assert_eq!(kind(r#"{"status":"waiting"}"#), unknown("waiting for "));
+    assert_eq!(kind(r#"{"pid":1}"#), None);
+}
+
+#[test]
+fn two_records_on_one_line_are_two_records() {
+    let one = r#"{"type":"queue-operation","operation":"enqueue","content":"a"}"#;
+    let two = format!("{one}{}", one.replace("\"a\"", "\"b\""));
+    assert_eq!(
+        claude().read_record(RecordKind::Transcript, &two),
+        [Fact::Enqueued { text: "a".to_owned() }, Fact::Enqueued { text: "b".to_owned() }]
+    );
+    // A torn second one takes nothing from the first.
+    assert_eq!(
+        claude().read_record(RecordKind::Transcript, &two[..two.len() - 3]),
+        [Fact::Enqueued { text: "a".to_owned() }]
+    );
+}
+
+#[test]
+fn copied_history_of_a_fork_is_older_than_the_fork() {
+    let line = r#"{"type":"user","timestamp":"2026-11-16T09:00:00.250Z"}"#;
+    assert_eq!(claude().record_time(line), Some(1_794_819_600_250));
+    for record in ["", "{", "[]", r#"{"timestamp":7}"#, r#"{"type":"mode"}"#] {
+        assert_eq!(claude().record_time(record), None, "{record}");
+    }
+}
+
+#[test]
+fn words_in_a_tools_output_are_not_an_interrupt() {
+    let record = json!({ "type": "user", "message": { "role": "user", "content": [
+        { "type": "tool_result", "content": "[Request interrupted by user]", "tool_use_id": "t" }] } });
+    assert_eq!(claude().read_record(RecordKind::Transcript, &record.to_string()), Vec::new());
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        prop::sample::select(vec!["user", "assistant", "system", "busy", "waiting", "enqueue", "x"])
+            .prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        let key = prop::sample::select(vec![
+            "type",
+            "message",
+            "content",
+            "status",
+            "pid",
+            "sessionId",
+            "session_id",
+            "attachment",
+            "prompt",
+            "operation",
+            "error",
+            "subtype",
+            "tool_input",
+            "permission_suggestions",
+            "isSidechain",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key, inner), 0..6)
+                .prop_map(|it| it.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_record_and_no_call_makes_the_reader_fail(value in any_json(), cut in 0_usize..60, event in "[A-Za-z]{0,18}") {
+        let text = value.to_string();
+        let end = (0..=cut.min(text.len())).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
+        for name in ["claude", "fake"] {
+            let provider = provider(name).expect("known");
+            for kind in [RecordKind::Status, RecordKind::Transcript] {
+                let _ = provider.read_record(kind, &text);
+                let _ = provider.read_record(kind, &text[..end]);
+                let _ = provider.record_time(&text);
+            }
+            for event in [event.as_str(), "SessionStart", "PermissionRequest", "StopFailure", "SessionEnd"] {
+                let _ = provider.read_hook(event, &value);
+            }
+            let _ = provider.hook_session(&value);
+            let _ = provider.trusts(&text, Path::new("/a"));
+        }
+    }
+}
