@@ -12,6 +12,7 @@ use crate::batch::{all, literal_format, quote, when};
 use crate::call::Client;
 use crate::guard::{STATE, Scope, State, is_pane};
 use crate::pane::{Closed, Exit, HEIGHT, OpenPane, OpenedPane, Pane, PaneInfo, Viewers, WIDTH};
+use crate::server::IDLE_MARK;
 use crate::terminal::Fence;
 use crate::{Result, TmuxError, process};
 
@@ -174,6 +175,8 @@ fn open_one(index: usize, pane: &OpenPane) -> String {
     let cwd = quote(literal_format(pane.cwd.as_os_str()));
     let argv = pane.argv.iter().map(quote).collect::<Vec<_>>().join(" ");
     let report = quote(format!("OPENED\t{index}\t{OPENED}"));
+    // A person who comes to look should not find the window that has no program.
+    let show = when(Some(&session), &format!("#{{{IDLE_MARK}}}"), &format!("select-window -t {last}"), "");
     let program = format!("-n {name} -c {cwd} -P -F {report} -- {argv}");
     let tag = pane.tag.as_ref();
     let mark = tag.map(|tag| format!("set-option -p -t {last} @team_spawn {} ; ", quote(tag)));
@@ -181,7 +184,7 @@ fn open_one(index: usize, pane: &OpenPane) -> String {
     when(
         Some(&session),
         "#{session_name}",
-        &format!("new-window -d -a -t {last} {program} ; {finish}"),
+        &format!("new-window -d -a -t {last} {program} ; {finish} ; {}", show.trim_end()),
         &format!("new-session -d -s {new_session} -x {WIDTH} -y {HEIGHT} {program} ; {finish}"),
     )
     .trim_end()

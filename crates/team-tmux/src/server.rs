@@ -183,8 +183,13 @@ fn start_args(session: &str) -> Vec<String> {
     args.extend(["new-session", "-d", "-s", session, "-n", session].map(str::to_owned));
     args.extend(["-x", &WIDTH.to_string(), "-y", &HEIGHT.to_string(), "--"].map(str::to_owned));
     args.extend(IDLE_PROGRAM.map(str::to_owned));
+    let target = format!("={session}:");
+    args.extend([";", "set-option", "-w", "-t", &target, IDLE_MARK, "1"].map(str::to_owned));
     args
 }
+
+/// Marks the window that has no program, so that nobody is shown it once there is another.
+pub(crate) const IDLE_MARK: &str = "@team_idle";
 
 /// What is run in the pane of a session that is only there to be attached to.
 pub(crate) const IDLE_PROGRAM: [&str; 3] = ["/bin/sh", "-c", "exit 0"];

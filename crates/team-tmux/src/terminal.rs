@@ -45,7 +45,8 @@ pub trait Terminal: Send {
     fn probe(&mut self) -> Result<Option<ServerInfo>>;
 
     /// Starts a server with a session of that name, or finds the one that another process has just
-    /// started.
+    /// started. The session has one window without a program and is there to be watched; panes are
+    /// better opened in others.
     fn start_server(&mut self, env: &CleanEnv, session: &str) -> Result<ServerInfo>;
 
     /// Takes the server for this epoch, unless it belongs to a higher one or to another workspace.

@@ -181,6 +181,21 @@ fn a_window_keeps_its_size_whatever_a_person_looks_at_it_with() {
 }
 
 #[test]
+fn a_person_who_comes_to_look_finds_a_window_with_a_program() {
+    let mut server = Server::start();
+    let current = |server: &Server| {
+        server
+            .tmux(&["display-message", "-p", "-t", &format!("={BASE}:"), "#{window_name}"])
+            .trim()
+            .to_owned()
+    };
+    for name in ["w1", "w2"] {
+        server.open(OpenPane { session: BASE.to_owned(), ..shell(name, "exec sleep 1000") });
+        assert_eq!(current(&server), "w1", "the first one is shown, and no later one instead");
+    }
+}
+
+#[test]
 fn a_strangers_pane_with_the_same_id_is_left_alone() {
     let mut server = Server::start();
     let ours = server.open(shell("w1", "exec sleep 1000"));
