@@ -54,6 +54,9 @@ pub enum ServeError {
 ///
 /// Returns only when the input has ended or the parent process has; signals that ask for an end are let pass. While it
 /// runs, standard input is empty and standard output goes to standard error for everybody else in the process.
+///
+/// A panic of the backend becomes an error of that call. That needs unwinding: built with `panic = "abort"`, and with a
+/// panic hook that exits, the process ends there instead.
 pub fn serve(backend: Arc<dyn Backend>) -> Result<(), ServeError> {
     let parent = Parent::find();
     process::outlive_signals().map_err(ServeError::Signals)?;
