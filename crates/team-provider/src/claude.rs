@@ -148,6 +148,11 @@ impl Provider for Claude {
         Ok(launch)
     }
 
+    fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let named = env.get("CLAUDE_CONFIG_DIR").filter(|it| !it.is_empty()).map(PathBuf::from);
+        named.or_else(|| env.get("HOME").map(|it| Path::new(it).join(".claude")))
+    }
+
     fn trust_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf> {
         Some(
             env.get("CLAUDE_CONFIG_DIR")

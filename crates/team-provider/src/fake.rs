@@ -92,6 +92,11 @@ impl Provider for Fake {
         Ok(launch)
     }
 
+    fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let named = env.get("FAKE_HOME").map(PathBuf::from);
+        named.or_else(|| env.get("HOME").map(|it| Path::new(it).join(".fake-agent")))
+    }
+
     fn trust_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
         None
     }

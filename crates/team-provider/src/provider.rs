@@ -47,6 +47,9 @@ pub trait Provider: Send + Sync {
     /// Describes the start of a seat.
     fn launch(&self, seat: &SeatContext<'_>) -> Result<Launch, Unsupported>;
 
+    /// Returns where a program that was started with this environment keeps its records.
+    fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf>;
+
     /// Returns the file in which the program keeps whether folders are trusted.
     fn trust_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf>;
 

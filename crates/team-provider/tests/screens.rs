@@ -126,6 +126,20 @@ fn a_shell_prompt_is_not_a_box() {
 }
 
 #[test]
+fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
+    for name in ["claude", "fake"] {
+        let dialogs = provider(name).expect("known").dialogs();
+        assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
+        for rule in dialogs {
+            assert!(!rule.all.is_empty() && rule.next.is_some(), "{name}: {}", rule.name);
+            assert_eq!(rule.allow_key.is_some(), rule.deny_key.is_some(), "{name}: {}", rule.name);
+            // An Enter would submit a draft if the dialog had gone.
+            assert_ne!(rule.allow_key.as_deref(), Some("Enter"), "{name}: {}", rule.name);
+        }
+    }
+}
+
+#[test]
 fn a_screen_can_be_built_from_pieces() {
     let rule = "─".repeat(20);
     let (plain, dim) = (Mark::default(), Mark { dim: true, reverse: false });

@@ -56,6 +56,13 @@ pub struct DialogRule {
     /// Whether it may come before the first input box.
     #[serde(default)]
     pub at_start: bool,
+    /// Key that says yes once, where one was tried. It is a digit: should the dialog have gone, it becomes a
+    /// harmless draft, which an Enter would not.
+    #[serde(default)]
+    pub allow_key: Option<String>,
+    /// Key that says no; it may end the turn, too.
+    #[serde(default)]
+    pub deny_key: Option<String>,
     /// What answers it before it is shown, for people.
     #[serde(default)]
     pub answered_by: Option<String>,
