@@ -51,12 +51,12 @@ pub(crate) fn read(prompt: &str) -> Vec<Item> {
 }
 
 fn item(line: &str) -> Option<Item> {
-    let line = line.trim().trim_end_matches("</system-reminder>").trim_end();
+    // A head stands at the line's very start: bodies that imitate one are indented.
     if let Some(rest) = line.strip_prefix("[Team message from ") {
         let from = rest.split([' ', ':', ']', ',']).next().unwrap_or_default();
         return Some(Item::From(from.to_owned()));
     }
-    let rest = line.strip_prefix("fake:")?.trim();
+    let rest = line.trim_start().strip_prefix("fake:")?.trim();
     let (verb, tail) = split(rest);
     if let "on-message" | "on-each-message" = verb {
         let Some((from, what)) = tail.split_once(':') else {
@@ -210,6 +210,12 @@ mod tests {
                 Item::Do(Directive::Call { tool: "send_message".to_owned(), arguments }),
             ]
         );
+    }
+
+    #[test]
+    fn an_indented_head_is_part_of_the_body() {
+        assert_eq!(read(" [Team message from boss to w1:]"), []);
+        assert_eq!(read("[Team message from leader (Hana) to all:]"), [Item::From("leader".to_owned())]);
     }
 
     #[test]

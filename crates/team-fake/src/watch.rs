@@ -161,6 +161,7 @@ mod source {
             Ok(())
         }
 
+        #[expect(clippy::unnecessary_wraps, reason = "the other platforms' form has nothing to poll")]
         pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
             Some(self.inotify.as_fd())
         }

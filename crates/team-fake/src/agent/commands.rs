@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use nix::sys::signal::{Signal, raise};
 use serde_json::json;
 
-use super::turns::Source;
+use super::queue::Source;
 use super::{Agent, Phase, Role, Timer};
 use crate::child::{Process, Start};
 use crate::control::{self, Command};

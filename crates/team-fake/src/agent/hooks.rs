@@ -146,11 +146,11 @@ impl Agent {
         if waiting.remaining == 0
             && let Some(batch) = self.batches.remove(&id)
         {
-            self.batch_ended(id, batch);
+            self.batch_ended(id, &batch);
         }
     }
 
-    fn batch_ended(&mut self, id: u64, batch: Batch) {
+    fn batch_ended(&mut self, id: u64, batch: &Batch) {
         match batch.event {
             "SessionEnd" => {
                 if let Phase::Ending(code) = self.phase {

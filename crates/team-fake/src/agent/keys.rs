@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::turns::Source;
+use super::queue::Source;
 use super::{Agent, Phase, Timer};
 use crate::composer::Composer;
 use crate::dialog::{Dialog, Kind};
@@ -17,7 +17,7 @@ const QUIT_WINDOW: Duration = Duration::from_secs(1);
 
 impl Agent {
     pub(super) fn read_terminal(&mut self) {
-        let mut buffer = [0; 64 * 1024];
+        let mut buffer = [0; 16 * 1024];
         let count = self.terminal.read(&mut buffer);
         if count == 0 {
             self.terminal_open = false;

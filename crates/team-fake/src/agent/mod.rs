@@ -5,37 +5,38 @@ mod commands;
 mod dialogs;
 mod hooks;
 mod keys;
+mod queue;
 mod servers;
+mod status;
+mod tools;
 mod turns;
 mod view;
+mod wake;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use self::commands::Queue;
 use self::dialogs::Permission;
 use self::hooks::Batch;
+use self::queue::{Armed, Queued};
 use self::servers::Server;
-use self::turns::{Queued, Turn};
+use self::turns::Turn;
 use self::view::View;
+use self::wake::{Signals, Token};
 use crate::args::Args;
-use crate::child::{Pipe, Process};
+use crate::child::Process;
 use crate::clock;
 use crate::composer::Composer;
 use crate::control::{Command, ControlFile};
 use crate::dialog::{Dialog, Kind};
 use crate::input::Parser;
-use crate::logs::{Logs, replace};
+use crate::logs::Logs;
 use crate::mcp::ServerConfig;
 use crate::place::Home;
 use crate::screen::Screen;
@@ -124,22 +125,6 @@ enum Role {
     Loose(&'static str),
 }
 
-/// What poll watches.
-#[derive(Debug, Clone, Copy)]
-enum Token {
-    Terminal,
-    Signal,
-    Files,
-    Child(u64, Pipe),
-}
-
-/// Signals that were caught.
-#[derive(Debug)]
-struct Signals {
-    wake: UnixStream,
-    flags: Vec<(Signal, Arc<AtomicBool>)>,
-}
-
 /// The program.
 #[derive(Debug)]
 pub(crate) struct Agent {
@@ -176,7 +161,7 @@ pub(crate) struct Agent {
     turn: Option<Turn>,
     next_turn: u64,
     queue: VecDeque<Queued>,
-    armed: Vec<turns::Armed>,
+    armed: Vec<Armed>,
     dialogs: VecDeque<Dialog>,
     permission: Option<Permission>,
     started_at: u64,
@@ -291,48 +276,12 @@ impl Agent {
         }
         self.logs.event("ready", json!({}));
         if let Some(prompt) = self.args.prompt.take() {
-            self.submit(&prompt, turns::Source::Argument);
+            self.submit(&prompt, queue::Source::Argument);
         }
     }
 
     fn timer(&mut self, after: Duration, timer: Timer) {
         self.timers.push((Instant::now() + after, timer));
-    }
-
-    fn wait(&mut self) -> Vec<Token> {
-        let now = Instant::now();
-        let timeout = self.timers.iter().map(|it| it.0.saturating_duration_since(now)).min();
-        let timeout = match timeout {
-            None => PollTimeout::NONE,
-            // One more, so that the timer is due when poll returns.
-            Some(left) if !left.is_zero() => {
-                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-            }
-            Some(_) => PollTimeout::ZERO,
-        };
-        let mut tokens = vec![Token::Signal];
-        let mut fds = vec![PollFd::new(self.signals.wake.as_fd(), PollFlags::POLLIN)];
-        if self.terminal_open {
-            tokens.push(Token::Terminal);
-            fds.push(PollFd::new(self.terminal.fd(), PollFlags::POLLIN));
-        }
-        if let Some(fd) = self.watcher.fd() {
-            tokens.push(Token::Files);
-            fds.push(PollFd::new(fd, PollFlags::POLLIN));
-        }
-        for (id, (process, _)) in &self.children {
-            for pipe in [Pipe::Stdin, Pipe::Stdout, Pipe::Stderr] {
-                let Some(fd) = process.fd(pipe).filter(|_| process.wants(pipe)) else { continue };
-                let flag = if pipe == Pipe::Stdin { PollFlags::POLLOUT } else { PollFlags::POLLIN };
-                tokens.push(Token::Child(*id, pipe));
-                fds.push(PollFd::new(fd, flag));
-            }
-        }
-        if poll(&mut fds, timeout).is_err() {
-            return Vec::new();
-        }
-        let ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|it| !it.is_empty());
-        tokens.into_iter().zip(&fds).filter(|(_, fd)| ready(fd)).map(|it| it.0).collect()
     }
 
     fn service(&mut self, token: Token) {
@@ -407,33 +356,6 @@ impl Agent {
         }
     }
 
-    fn take_signals(&mut self) {
-        let mut drained = [0; 64];
-        while self.signals.wake.read(&mut drained).is_ok_and(|it| it == drained.len()) {}
-        let raised: Vec<Signal> = self
-            .signals
-            .flags
-            .iter()
-            .filter(|it| it.1.swap(false, Ordering::AcqRel))
-            .map(|it| it.0)
-            .collect();
-        for signal in raised {
-            match signal {
-                Signal::SIGCHLD => self.reap(),
-                Signal::SIGWINCH => {
-                    self.log_size();
-                    self.screen.forget();
-                }
-                _ if self.knobs.switches.ignore_signals => {
-                    self.logs.event("signal_ignored", json!({"signal": signal.as_str()}));
-                }
-                Signal::SIGHUP => self.end(129, "other"),
-                Signal::SIGINT => self.end(130, "other"),
-                _ => self.end(143, "other"),
-            }
-        }
-    }
-
     fn reap(&mut self) {
         let ids: Vec<u64> = self.children.keys().copied().collect();
         for id in ids {
@@ -493,107 +415,4 @@ impl Agent {
         self.terminal.write(&goodbye);
         self.terminal.restore();
     }
-
-    fn log_size(&mut self) {
-        let (columns, rows) = self.terminal.size();
-        self.view.resize(columns, rows);
-        self.logs.event("size", json!({"columns": columns, "rows": rows}));
-    }
-
-    /// Returns what the program is doing and, when it waits, for what.
-    fn status(&self) -> (&'static str, Option<&'static str>) {
-        match self.dialogs.front() {
-            Some(dialog) if dialog.kind == Kind::Permission => ("waiting", Some("permission prompt")),
-            Some(_) => ("waiting", Some("dialog open")),
-            None if self.turn.is_some() || self.permission.is_some() => ("busy", None),
-            None => ("idle", None),
-        }
-    }
-
-    /// Rewrites the status file when something in it has changed.
-    fn write_status(&mut self) {
-        if self.phase != Phase::Running {
-            return;
-        }
-        let (status, waiting_for) = self.status();
-        let servers: Vec<Value> = self
-            .servers
-            .iter()
-            .map(
-                |(name, it)| json!({"name": name, "state": it.client.state.name(), "tools": it.client.tools}),
-            )
-            .collect();
-        let children: Vec<Value> = self
-            .children
-            .values()
-            .filter_map(|(process, role)| match role {
-                Role::Server(name) => Some(json!({"what": "mcp", "name": name, "pid": process.pid()})),
-                Role::Loose(what) => Some(json!({"what": what, "pid": process.pid()})),
-                _ => None,
-            })
-            .collect();
-        let ready = self.servers.values().map(|it| it.client.state.name()).next().unwrap_or("off");
-        let mut record = json!({
-            "pid": std::process::id(), "sessionId": self.session, "cwd": self.cwd, "startedAt": self.started_at,
-            "procStart": process_start(), "version": crate::version(), "kind": "interactive", "status": status,
-            "mcp": ready, "mcpServers": servers, "children": children,
-            "transcript": self.transcript.path, "bytes": self.home.bytes(&self.session),
-            "submissions": self.home.submissions(&self.session), "events": self.home.events(&self.session),
-            "mcpLog": self.home.mcp(&self.session), "control": self.control.path,
-        });
-        if let Some(reason) = waiting_for {
-            record["waitingFor"] = reason.into();
-        }
-        if record == self.last_status {
-            return;
-        }
-        let before = std::mem::replace(&mut self.last_status, record.clone());
-        if before["status"] != record["status"] {
-            self.logs.event("status", json!({"status": status, "waitingFor": waiting_for}));
-        }
-        record["statusUpdatedAt"] = clock::wall_ms().into();
-        let _ = replace(&self.home.status(), &record.to_string());
-    }
-}
-
-impl Signals {
-    fn catch() -> io::Result<Self> {
-        let (wake, writer) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        writer.set_nonblocking(true)?;
-        let mut flags = Vec::new();
-        for signal in [
-            Signal::SIGCHLD,
-            Signal::SIGWINCH,
-            Signal::SIGTERM,
-            Signal::SIGHUP,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-        ] {
-            let flag = Arc::new(AtomicBool::new(false));
-            // The flag first: when the pipe wakes the loop, it must be set.
-            signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;
-            signal_hook::low_level::pipe::register(signal as i32, writer.try_clone()?)?;
-            flags.push((signal, flag));
-        }
-        Ok(Self { wake, flags })
-    }
-}
-
-/// Returns the start time of this process as the kernel counts it.
-#[cfg(target_os = "linux")]
-fn process_start() -> Option<String> {
-    static START: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    let read = || {
-        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-        let after_name = stat.rsplit_once(')')?.1;
-        after_name.split_whitespace().nth(19).map(str::to_owned)
-    };
-    START.get_or_init(read).clone()
-}
-
-/// Returns nothing: this platform has no such count.
-#[cfg(not(target_os = "linux"))]
-fn process_start() -> Option<String> {
-    None
 }

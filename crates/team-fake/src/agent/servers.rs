@@ -17,7 +17,6 @@ pub(super) struct Server {
     child: Option<u64>,
     /// How much of the child's output was read.
     read: usize,
-    logged_err: usize,
 }
 
 /// What became of a wish to call a tool.
@@ -37,7 +36,7 @@ impl Server {
         let mut client = Client::new(cwd);
         // It is going to be started, unless a script says otherwise.
         client.state = State::Starting;
-        Self { config, client, child: None, read: 0, logged_err: 0 }
+        Self { config, client, child: None, read: 0 }
     }
 }
 
@@ -70,7 +69,7 @@ impl Agent {
                 self.logs.mcp(name, "out", &serde_json::from_str(&first).unwrap_or(Value::Null));
                 let child = self.adopt(process, Role::Server(name.to_owned()));
                 if let Some(server) = self.servers.get_mut(name) {
-                    (server.child, server.read, server.logged_err) = (Some(child), 0, 0);
+                    (server.child, server.read) = (Some(child), 0);
                 }
             }
             Err(error) => {
@@ -87,10 +86,9 @@ impl Agent {
             let Some(server) = self.servers.get_mut(name).filter(|it| it.child == Some(child)) else {
                 return;
             };
-            let err = &process.err[server.logged_err..];
+            let err = std::mem::take(&mut process.err);
             if !err.is_empty() {
-                self.logs.mcp(name, "err", &String::from_utf8_lossy(err).into());
-                server.logged_err = process.err.len();
+                self.logs.mcp(name, "err", &String::from_utf8_lossy(&err).into());
             }
             let Some(length) = process.out[server.read..].iter().position(|&it| it == b'\n') else {
                 process.out.drain(..server.read);

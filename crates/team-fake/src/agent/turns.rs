@@ -5,53 +5,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::servers::{Called, START_PATIENCE};
-use super::{Agent, Phase, Role, Timer};
-use crate::child::{Process, Start};
+use super::queue::Source;
+use super::{Agent, Phase, Timer};
 use crate::clock;
 use crate::dialog::{Dialog, Kind};
-use crate::directive::{self, Directive, Item};
+use crate::directive::{self, Directive};
 use crate::settings::Answer;
 use crate::transcript;
 
-/// Who sent a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    Typed,
-    Argument,
-    Control,
-    Notification,
-}
-
-impl Source {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Typed => "typed",
-            Self::Argument => "argument",
-            Self::Control => "control",
-            Self::Notification => "notification",
-        }
-    }
-}
-
-/// A text that waits for the running turn.
-#[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) text: String,
-    pub(super) source: Source,
-}
-
-/// A directive that waits for a sender.
-#[derive(Debug)]
-pub(super) struct Armed {
-    from: String,
-    each: bool,
-    directive: Directive,
-}
-
 /// One thing to do in a turn.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Pause(Duration),
     SubmitHook,
     Record,
@@ -79,7 +43,7 @@ enum Step {
 
 /// What a turn waits for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wait {
+pub(super) enum Wait {
     Nothing,
     Time(u64),
     Hooks(u64),
@@ -92,62 +56,33 @@ enum Wait {
 
 /// The running turn.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is told apart from the others by the records")]
 pub(super) struct Turn {
-    id: u64,
+    pub(super) id: u64,
     pub(super) prompt_id: String,
-    prompt: String,
-    source: Source,
-    from_queue: bool,
-    started: Instant,
-    steps: VecDeque<Step>,
-    wait: Wait,
+    pub(super) prompt: String,
+    pub(super) source: Source,
+    pub(super) from_queue: bool,
+    pub(super) started: Instant,
+    pub(super) steps: VecDeque<Step>,
+    pub(super) wait: Wait,
     /// The answer so far.
-    said: Option<String>,
+    pub(super) said: Option<String>,
     /// Something came out: an interrupt leaves a trace.
-    output: bool,
+    pub(super) output: bool,
     /// A tool just ended: queued texts are taken up here.
-    after_tool: bool,
-    stop_active: bool,
-    stop_hooks: usize,
-    tool_use: Option<String>,
-    contexts: Vec<String>,
-    shell: Option<u64>,
+    pub(super) after_tool: bool,
+    pub(super) stop_active: bool,
+    pub(super) stop_hooks: usize,
+    pub(super) tool_use: Option<String>,
+    pub(super) contexts: Vec<String>,
+    pub(super) shell: Option<u64>,
     /// The words of the limit dialog that follows.
-    limit: Option<String>,
+    pub(super) limit: Option<String>,
 }
 
 impl Agent {
-    /// Takes a text for the model: now, or after what runs.
-    pub(super) fn submit(&mut self, text: &str, source: Source) {
-        let queued = self.turn.is_some() || self.blocked();
-        self.logs.submission(text, source.name(), queued);
-        if queued {
-            self.transcript.queue("enqueue", Some(text));
-            self.queue.push_back(Queued { text: text.to_owned(), source });
-        } else {
-            self.start_turn(text.to_owned(), source, false);
-        }
-        if let Some(after) = self.knobs.dialog_after_enter
-            && source == Source::Typed
-        {
-            self.timer(after, Timer::AskAfterEnter);
-        }
-    }
-
-    /// Hands over what a background hook has for the model.
-    pub(super) fn notify_model(&mut self, text: String) {
-        let busy = self.turn.is_some() || self.blocked();
-        self.logs.submission(&text, Source::Notification.name(), busy);
-        self.transcript.queue("enqueue", Some(&text));
-        if busy {
-            self.queue.push_back(Queued { text, source: Source::Notification });
-        } else {
-            self.transcript.queue("dequeue", None);
-            self.start_turn(text, Source::Notification, false);
-        }
-    }
-
-    fn start_turn(&mut self, prompt: String, source: Source, from_queue: bool) {
+    pub(super) fn start_turn(&mut self, prompt: String, source: Source, from_queue: bool) {
         if source != Source::Notification {
             self.view.say(&format!("> {prompt}"));
         }
@@ -255,7 +190,7 @@ impl Agent {
         }
     }
 
-    fn pause(&mut self, time: Duration) {
+    pub(super) fn pause(&mut self, time: Duration) {
         self.next_child += 1;
         let timer = self.next_child;
         if let Some(turn) = &mut self.turn {
@@ -270,12 +205,18 @@ impl Agent {
         }
     }
 
-    fn go_on(&mut self, wait: &Wait, first: Option<Step>) {
+    pub(super) fn go_on(&mut self, wait: &Wait, first: Option<Step>) {
         if let Some(turn) = self.turn.as_mut().filter(|it| it.wait == *wait) {
             turn.wait = Wait::Nothing;
             if let Some(step) = first {
                 turn.steps.push_front(step);
             }
+        }
+    }
+
+    pub(super) fn push_front(&mut self, step: Step) {
+        if let Some(turn) = &mut self.turn {
+            turn.steps.push_front(step);
         }
     }
 
@@ -317,190 +258,6 @@ impl Agent {
         if let Some(turn) = &mut self.turn {
             turn.steps.extend(steps);
         }
-    }
-
-    /// Reads what a text asks for, arms what waits for a sender and fires what waited for this one.
-    fn plan(&mut self, text: &str) -> Vec<Directive> {
-        let mut directives = Vec::new();
-        for item in directive::read(text) {
-            match item {
-                Item::Do(directive) => directives.push(directive),
-                Item::Arm { from, each, directive } => self.armed.push(Armed { from, each, directive }),
-                Item::From(from) => {
-                    let fits = |it: &Armed| it.from == "*" || it.from == from;
-                    directives.extend(self.armed.iter().filter(|it| fits(it)).map(|it| it.directive.clone()));
-                    self.armed.retain(|it| it.each || !fits(it));
-                }
-            }
-        }
-        directives
-    }
-
-    /// Takes queued texts up inside the running turn.
-    fn take_up_queue(&mut self) {
-        for queued in std::mem::take(&mut self.queue) {
-            self.transcript.queue("remove", Some(&queued.text));
-            self.transcript.queued_command(&queued.text, queued.source == Source::Notification);
-            if queued.source != Source::Notification {
-                self.view.say(&format!("> {}", queued.text));
-            }
-            let directives = self.plan(&queued.text);
-            let Some(turn) = &mut self.turn else { return };
-            let at = turn.steps.iter().position(|it| matches!(it, Step::Answer)).unwrap_or(turn.steps.len());
-            for (offset, directive) in directives.into_iter().enumerate() {
-                turn.steps.insert(at + offset, Step::Do(directive));
-            }
-        }
-    }
-
-    fn obey_directive(&mut self, directive: Directive) {
-        match directive {
-            Directive::Call { tool, arguments } => {
-                self.begin_tool(&tool_name(&tool), &arguments);
-                self.try_call(tool, arguments, Instant::now() + START_PATIENCE);
-            }
-            Directive::Busy(time) => {
-                self.begin_tool("Bash", &json!({"command": format!("sleep {}", time.as_secs_f64())}));
-                self.push_front(Step::ToolDone { text: String::new(), is_error: false });
-                self.pause(time);
-            }
-            Directive::Think(time) => self.pause(time),
-            Directive::Say(text) => self.answer_with(text),
-            Directive::Recall(number) => {
-                let text = self.transcript.recall(number).map(str::to_owned);
-                self.answer_with(text.unwrap_or_else(|| format!("nothing to recall at {number}")));
-            }
-            Directive::Bad(reason) => {
-                self.logs.event("bad_directive", json!({"reason": reason}));
-                self.answer_with(format!("fake: {reason}"));
-            }
-            Directive::Touch(path) => {
-                let path = std::path::Path::new(&self.cwd).join(path);
-                self.begin_tool("Write", &json!({"file_path": path}));
-                let touched = std::fs::OpenOptions::new().append(true).create(true).open(&path);
-                let text = touched.as_ref().map_or_else(ToString::to_string, |_| "written".to_owned());
-                self.push_front(Step::ToolDone { text, is_error: touched.is_err() });
-            }
-            Directive::Shell(command) => self.start_shell(&command),
-            Directive::AskPermission { tool, input } => {
-                self.ask(&tool, &input, true);
-                if let Some(turn) = &mut self.turn {
-                    turn.wait = Wait::Permission;
-                }
-            }
-            Directive::Exit(code) => self.end(code, "other"),
-        }
-    }
-
-    fn push_front(&mut self, step: Step) {
-        if let Some(turn) = &mut self.turn {
-            turn.steps.push_front(step);
-        }
-    }
-
-    fn answer_with(&mut self, text: String) {
-        if let Some(turn) = &mut self.turn {
-            turn.said = Some(text);
-        }
-    }
-
-    /// Records that a tool is called.
-    pub(super) fn begin_tool(&mut self, tool: &str, input: &Value) {
-        let id = self.transcript.tool_use(tool, input);
-        let shown: String = input.to_string().chars().take(120).collect();
-        self.view.say(&format!("● {tool}({shown})"));
-        if let Some(turn) = &mut self.turn {
-            turn.output = true;
-            turn.tool_use = Some(id);
-        }
-    }
-
-    fn try_call(&mut self, tool: String, arguments: Value, until: Instant) {
-        let Some(turn) = &self.turn else { return };
-        let tool_use = turn.tool_use.clone().unwrap_or_default();
-        match self.call_tool(&tool, &arguments, &tool_use) {
-            Called::Waiting(server, call) => {
-                if let Some(turn) = &mut self.turn {
-                    turn.wait = Wait::Tool(server, call);
-                }
-            }
-            Called::NotYet if Instant::now() < until => {
-                self.next_child += 1;
-                let timer = self.next_child;
-                if let Some(turn) = &mut self.turn {
-                    turn.wait = Wait::Server(timer);
-                    turn.steps.push_front(Step::Call { tool, arguments, until });
-                }
-                self.timers.push((until, Timer::Turn(timer)));
-            }
-            Called::NotYet => {
-                let text = format!("Error: No such tool available: {tool}");
-                self.push_front(Step::ToolDone { text, is_error: true });
-            }
-            Called::Failed(text) => self.push_front(Step::ToolDone { text, is_error: true }),
-        }
-    }
-
-    /// A server is ready or gone: calls that waited try again.
-    pub(super) fn servers_changed(&mut self) {
-        if let Some(turn) = self.turn.as_mut().filter(|it| matches!(it.wait, Wait::Server(_))) {
-            turn.wait = Wait::Nothing;
-        }
-    }
-
-    pub(super) fn tool_answered(&mut self, server: &str, id: u64, text: &str, is_error: bool) {
-        let done = Step::ToolDone { text: text.to_owned(), is_error };
-        self.go_on(&Wait::Tool(server.to_owned(), id), Some(done));
-    }
-
-    /// A server ended inside a call.
-    pub(super) fn server_lost(&mut self, name: &str) {
-        let Some(turn) = &mut self.turn else { return };
-        if matches!(&turn.wait, Wait::Tool(server, _) if server == name) {
-            turn.wait = Wait::Nothing;
-            let text = "MCP error -32000: Connection closed".to_owned();
-            turn.steps.push_front(Step::ToolDone { text, is_error: true });
-        }
-    }
-
-    fn start_shell(&mut self, command: &str) {
-        self.begin_tool("Bash", &json!({"command": command}));
-        let mut env = self.child_env();
-        env.push(("CLAUDE_CODE_CHILD_SESSION".to_owned(), "1".to_owned()));
-        let started = Process::start(Start {
-            argv: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
-            env,
-            scrub: false,
-            cwd: self.cwd.as_ref(),
-            keep_stdin: false,
-            input: Vec::new(),
-        });
-        match started {
-            Ok(process) => {
-                let Some(id) = self.turn.as_ref().map(|it| it.id) else { return };
-                let child = self.adopt(process, Role::Shell(id));
-                if let Some(turn) = &mut self.turn {
-                    (turn.wait, turn.shell) = (Wait::Shell, Some(child));
-                }
-            }
-            Err(error) => self.push_front(Step::ToolDone { text: error.to_string(), is_error: true }),
-        }
-    }
-
-    pub(super) fn shell_ended(&mut self, turn: u64, code: i32, process: &Process) {
-        let mut text = String::from_utf8_lossy(&process.out).into_owned();
-        text.push_str(&String::from_utf8_lossy(&process.err));
-        self.logs.event("shell_ended", json!({"code": code, "bytes": text.len()}));
-        if self.turn.as_ref().is_some_and(|it| it.id == turn) {
-            let done = Step::ToolDone { text: text.trim_end().to_owned(), is_error: code != 0 };
-            self.go_on(&Wait::Shell, Some(done));
-        }
-    }
-
-    /// A permission question of this turn was answered.
-    pub(super) fn permission_settled(&mut self, text: &str, allowed: bool) {
-        let done = Step::ToolDone { text: text.to_owned(), is_error: !allowed };
-        self.go_on(&Wait::Permission, Some(done));
     }
 
     /// Hooks of a turn ended: the prompt may be dropped, a stop may be refused.
@@ -574,20 +331,6 @@ impl Agent {
         }
         self.unqueue();
         self.write_status();
-    }
-
-    /// Puts queued prompts back into the composer.
-    pub(super) fn unqueue(&mut self) {
-        let (prompts, rest): (Vec<_>, Vec<_>) =
-            self.queue.drain(..).partition(|it| it.source != Source::Notification);
-        self.queue = rest.into();
-        for queued in prompts {
-            self.transcript.queue("remove", Some(&queued.text));
-            if !self.composer.is_empty() {
-                self.composer.insert("\n");
-            }
-            self.composer.paste(&queued.text);
-        }
     }
 
     /// Adds a directive in front of what the turn still has to do, or starts a turn for it.
@@ -670,9 +413,4 @@ pub(super) fn limit_text(text: &str) -> String {
         "2" => format!("Weekly usage limit reached ∙ try again at {in_an_hour}"),
         other => other.to_owned(),
     }
-}
-
-/// The name that a transcript gives to a tool of the team's server.
-fn tool_name(tool: &str) -> String {
-    if tool.starts_with("mcp__") { tool.to_owned() } else { format!("mcp__team_orchestrator__{tool}") }
 }

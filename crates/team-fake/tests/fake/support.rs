@@ -57,7 +57,7 @@ impl World {
     }
 
     pub(crate) fn script(mut self, script: &str) -> Self {
-        self.script = script.to_owned();
+        script.clone_into(&mut self.script);
         self
     }
 

@@ -1,0 +1,121 @@
+//! What wakes the loop: signals, descriptors, the next timer.
+
+use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use super::Agent;
+use crate::child::Pipe;
+
+/// What poll watches.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Token {
+    Terminal,
+    Signal,
+    Files,
+    Child(u64, Pipe),
+}
+
+/// Signals that were caught.
+#[derive(Debug)]
+pub(super) struct Signals {
+    wake: UnixStream,
+    flags: Vec<(Signal, Arc<AtomicBool>)>,
+}
+
+impl Signals {
+    pub(super) fn catch() -> io::Result<Self> {
+        let (wake, writer) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let mut flags = Vec::new();
+        for signal in [
+            Signal::SIGCHLD,
+            Signal::SIGWINCH,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+        ] {
+            let flag = Arc::new(AtomicBool::new(false));
+            // The flag first: when the pipe wakes the loop, it must be set.
+            signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;
+            signal_hook::low_level::pipe::register(signal as i32, writer.try_clone()?)?;
+            flags.push((signal, flag));
+        }
+        Ok(Self { wake, flags })
+    }
+}
+
+impl Agent {
+    /// Sleeps until something happens or a timer is due.
+    pub(super) fn wait(&mut self) -> Vec<Token> {
+        let now = Instant::now();
+        let timeout = self.timers.iter().map(|it| it.0.saturating_duration_since(now)).min();
+        let timeout = match timeout {
+            None => PollTimeout::NONE,
+            // One more, so that the timer is due when poll returns.
+            Some(left) if !left.is_zero() => {
+                PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            }
+            Some(_) => PollTimeout::ZERO,
+        };
+        let mut tokens = vec![Token::Signal];
+        let mut fds = vec![PollFd::new(self.signals.wake.as_fd(), PollFlags::POLLIN)];
+        if self.terminal_open {
+            tokens.push(Token::Terminal);
+            fds.push(PollFd::new(self.terminal.fd(), PollFlags::POLLIN));
+        }
+        if let Some(fd) = self.watcher.fd() {
+            tokens.push(Token::Files);
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
+        for (id, (process, _)) in &self.children {
+            for pipe in [Pipe::Stdin, Pipe::Stdout, Pipe::Stderr] {
+                let Some(fd) = process.fd(pipe).filter(|_| process.wants(pipe)) else { continue };
+                let flag = if pipe == Pipe::Stdin { PollFlags::POLLOUT } else { PollFlags::POLLIN };
+                tokens.push(Token::Child(*id, pipe));
+                fds.push(PollFd::new(fd, flag));
+            }
+        }
+        if poll(&mut fds, timeout).is_err() {
+            return Vec::new();
+        }
+        let ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|it| !it.is_empty());
+        tokens.into_iter().zip(&fds).filter(|(_, fd)| ready(fd)).map(|it| it.0).collect()
+    }
+
+    pub(super) fn take_signals(&mut self) {
+        let mut drained = [0; 64];
+        while self.signals.wake.read(&mut drained).is_ok_and(|it| it == drained.len()) {}
+        let raised: Vec<Signal> = self
+            .signals
+            .flags
+            .iter()
+            .filter(|it| it.1.swap(false, Ordering::AcqRel))
+            .map(|it| it.0)
+            .collect();
+        for signal in raised {
+            match signal {
+                Signal::SIGCHLD => self.reap(),
+                Signal::SIGWINCH => {
+                    self.log_size();
+                    self.screen.forget();
+                }
+                _ if self.knobs.switches.ignore_signals => {
+                    self.logs.event("signal_ignored", json!({"signal": signal.as_str()}));
+                }
+                Signal::SIGHUP => self.end(129, "other"),
+                Signal::SIGINT => self.end(130, "other"),
+                _ => self.end(143, "other"),
+            }
+        }
+    }
+}
