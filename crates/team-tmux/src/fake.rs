@@ -1,6 +1,6 @@
 //! A [`Terminal`] in memory, for tests of those who use one: panes show what the test says, inputs
 //! are kept, and any call can be made to fail. It refuses what the real one refuses, by the same
-//! rules, and never touches the system: its process ids are higher than any real one.
+//! rules, except that it looks at no file, and its process ids are higher than any real one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -372,7 +372,7 @@ impl Terminal for FakeTerminal {
 
     fn open(&mut self, panes: &[OpenPane]) -> Result<Vec<OpenedPane>> {
         self.call(Operation::Open, Needs::Epoch, |world| {
-            panes.iter().try_for_each(panes::check)?;
+            panes.iter().try_for_each(panes::check_words)?;
             Ok(panes.iter().enumerate().map(|(index, pane)| world.open(index, pane)).collect())
         })
     }

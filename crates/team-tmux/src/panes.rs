@@ -204,7 +204,20 @@ fn parse_opened(line: &str, panes: &[OpenPane]) -> Option<OpenedPane> {
 }
 
 /// Checks what tmux would silently take for something else.
-pub(crate) fn check(pane: &OpenPane) -> Result<()> {
+fn check(pane: &OpenPane) -> Result<()> {
+    check_words(pane)?;
+    let program = pane.argv.first().map(Path::new);
+    if let Some(program) = program.filter(|program| program.is_absolute() && !program.exists()) {
+        return Err(TmuxError::NoProgram { path: program.to_path_buf() });
+    }
+    if !pane.cwd.is_dir() {
+        return Err(TmuxError::NoDirectory { path: pane.cwd.clone() });
+    }
+    Ok(())
+}
+
+/// Checks the part of a request that can be checked without looking at any file.
+pub(crate) fn check_words(pane: &OpenPane) -> Result<()> {
     check_session_name(&pane.session)?;
     let is_plain = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     if !is_plain(&pane.window_name) {
@@ -213,15 +226,8 @@ pub(crate) fn check(pane: &OpenPane) -> Result<()> {
     if let Some(tag) = pane.tag.as_ref().filter(|tag| !is_plain(tag)) {
         return Err(TmuxError::BadName { what: "pane mark", name: tag.clone() });
     }
-    let [program, _, ..] = &pane.argv[..] else {
+    if pane.argv.len() < 2 {
         return Err(TmuxError::BadArgv { window: pane.window_name.clone() });
-    };
-    let program = Path::new(program);
-    if program.is_absolute() && !program.exists() {
-        return Err(TmuxError::NoProgram { path: program.to_path_buf() });
-    }
-    if !pane.cwd.is_dir() {
-        return Err(TmuxError::NoDirectory { path: pane.cwd.clone() });
     }
     Ok(())
 }

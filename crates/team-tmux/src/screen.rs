@@ -22,6 +22,8 @@ pub struct Screen {
     pub alternate: bool,
     /// Whether the pane is in copy mode or another mode; the lines are the program's all the same.
     pub in_mode: bool,
+    /// How many clients are attached to its session.
+    pub attached: u16,
     /// All rows, from the top.
     pub lines: Vec<Line>,
 }
@@ -67,7 +69,7 @@ pub(crate) fn read(client: &Client, panes: &[Pane]) -> Result<Vec<Option<Screen>
     }
     let header = quote(
         "SCREEN\t#{pane_width}\t#{pane_height}\t#{cursor_x}\t#{cursor_y}\t#{cursor_flag}\t#{alternate_on}\t\
-         #{pane_in_mode}",
+         #{pane_in_mode}\t#{session_attached}",
     );
     let mut script = String::new();
     for pane in panes {
@@ -94,7 +96,9 @@ fn parse(said: &str, count: usize) -> Option<Vec<Option<Screen>>> {
         }
         let fields: Vec<u16> =
             header.strip_prefix("SCREEN\t")?.split('\t').map(|field| field.parse().unwrap_or(0)).collect();
-        let [width, height, column, row, cursor_flag, alternate, in_mode] = fields[..] else { return None };
+        let [width, height, column, row, cursor_flag, alternate, in_mode, attached] = fields[..] else {
+            return None;
+        };
         let mut reader = Reader::default();
         let lines: Vec<_> = rows.by_ref().take(usize::from(height)).map(|raw| reader.line(raw)).collect();
         if lines.len() != usize::from(height) {
@@ -107,6 +111,7 @@ fn parse(said: &str, count: usize) -> Option<Vec<Option<Screen>>> {
             cursor_shown: cursor_flag != 0,
             alternate: alternate != 0,
             in_mode: in_mode != 0,
+            attached,
             lines,
         }));
     }
@@ -119,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_screen_that_shows_a_header_is_not_taken_apart() {
-        let said = "SCREEN\t20\t2\t1\t0\t1\t0\t0\nGONE\nSCREEN\t1\t1\t0\t0\t0\t0\t0\nGONE\n\
-                    SCREEN\t20\t1\t0\t0\t0\t1\t1\n\n";
+        let said = "SCREEN\t20\t2\t1\t0\t1\t0\t0\t0\nGONE\nSCREEN\t1\t1\t0\t0\t0\t0\t0\nGONE\n\
+                    SCREEN\t20\t1\t0\t0\t0\t1\t1\t2\n\n";
         let screens = parse(said, 3).unwrap();
         assert_eq!(screens[0].as_ref().unwrap().text(), "GONE\nSCREEN\t1\t1\t0\t0\t0\t0\t0");
         assert_eq!(screens[1], None);
         assert!(screens[2].as_ref().unwrap().alternate);
-        assert_eq!(parse("SCREEN\t20\t2\t1\t0\t1\t0\t0\nonly one\n", 1), None);
+        assert_eq!(parse("SCREEN\t20\t2\t1\t0\t1\t0\t0\t0\nonly one\n", 1), None);
         assert_eq!(parse("", 1), None);
     }
 }
