@@ -1,8 +1,8 @@
 //! Screens: what they show and how.
 
-use team_tmux::{Color, Exit, Pane, PaneId, Screen, Terminal};
+use team_tmux::{Color, Exit, Key, Pane, PaneId, Pressed, Screen, Terminal};
 
-use crate::support::{Server, shell};
+use crate::support::{Server, eventually, press, shell};
 
 #[test]
 fn grey_text_can_be_told_from_a_draft() {
@@ -26,12 +26,18 @@ fn many_screens_are_read_in_one_call_and_none_is_taken_for_another() {
     let asked = [
         shell("w1", &format!("{fake}; printf 'first END'; exec sleep 1000")),
         shell("w2", "printf 'before\\033[?1049h\\033[Hsecond 研究员 ①\\033[?25l END'; exec sleep 1000"),
-        shell("w3", "printf 'last words END'; exit 3"),
+        // It waits before it ends: Linux may drop what a session's first process writes right
+        // before its exit.
+        shell("w3", "printf 'last words END'; stty -echo; read -r x; exit 3"),
     ];
     let mut panes: Vec<_> = server.terminal.open(&asked).unwrap().into_iter().map(|it| it.pane).collect();
     for pane in panes.clone() {
         server.wait_for_text(pane, "END");
     }
+    eventually("it reads", || {
+        let typed = server.terminal.press(&[press(panes[2], Key::Enter)]).unwrap();
+        (typed == [Pressed::Dead]).then_some(())
+    });
     server.wait_for_pane(panes[2], |info| info.exit == Some(Exit::Code(3)));
     panes.insert(1, Pane { id: PaneId::new(4711), pid: 1 });
     panes.insert(2, Pane { pid: 1, ..panes[0] });

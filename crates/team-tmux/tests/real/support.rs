@@ -15,6 +15,8 @@ use tempfile::TempDir;
 use crate::helpers::byte_log;
 
 pub(crate) const BASE: &str = "_base";
+/// As long as a loaded machine may need.
+const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const SESSION: &str = "team";
 
 pub(crate) struct Server {
@@ -49,7 +51,7 @@ pub(crate) fn press(pane: Pane, key: Key) -> Press {
 
 /// Waits until something is there, for as long as a loaded machine may need.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
@@ -124,7 +126,16 @@ impl Server {
     }
 
     pub(crate) fn wait_for_text(&mut self, pane: Pane, text: &str) {
-        eventually(text, || self.terminal.screen(pane).unwrap().filter(|screen| screen.contains(text)));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let screen = self.terminal.screen(pane).unwrap();
+            if screen.as_ref().is_some_and(|screen| screen.contains(text)) {
+                return;
+            }
+            let is_late = Instant::now() >= until;
+            assert!(!is_late, "no `{text}` in {:?}\n{:?}", screen.map(|it| it.text()), self.info_of(pane));
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub(crate) fn assert_alive(&mut self) {
@@ -134,7 +145,7 @@ impl Server {
 
 /// Waits until a log has exactly these bytes.
 pub(crate) fn expect_bytes(log: &Path, expected: &[u8]) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + PATIENCE;
     loop {
         let found = fs::read(log).unwrap_or_default();
         if found == expected {
