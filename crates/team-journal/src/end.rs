@@ -19,6 +19,8 @@ pub(crate) struct End {
     pub(crate) seq: u64,
     /// The hash of the last line.
     pub(crate) hash: Digest,
+    /// The length of the last line without its newline.
+    pub(crate) len: u64,
     /// The time of the last line.
     #[serde(with = "stamp")]
     pub(crate) ts: DateTime<Utc>,
@@ -36,6 +38,7 @@ impl End {
             offset: 0,
             seq: 0,
             hash: Digest::ZERO,
+            len: 0,
             ts: DateTime::UNIX_EPOCH,
             sealed: false,
             file: None,

@@ -203,8 +203,6 @@ impl<'a, B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'a, B, E> {
         options.fail_at("rotate:before_seal")?;
         let seal = self.own(LogFact::Sealed { last_seq: self.end.seq + 1 });
         let mut lines = self.write(Priority::Outcome, now, vec![seal])?;
-        self.end.sealed = true;
-        self.publish();
         lines.push(self.finish_rotation(now)?);
         Ok(lines)
     }
@@ -246,6 +244,8 @@ impl<'a, B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'a, B, E> {
             let written = &bytes[start..bytes.len() - 1];
             end.seq += 1;
             end.hash = Digest::of(written);
+            end.len = written.len() as u64;
+            end.sealed = matches!(event.as_log(), Some(LogFact::Sealed { .. }));
             let mut line = Line { seq: frame.seq, ts: frame.ts, v, prev: frame.prev, team, by, event };
             if redacted {
                 // What is folded now must be what will be read later.

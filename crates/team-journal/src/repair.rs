@@ -67,8 +67,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                     let id = FileId::of(&meta);
                     let fits = |end: &End| end.offset == meta.len() && end.file == Some(id);
                     let end = match known.filter(fits).or_else(|| lock.known_end().filter(fits)) {
-                        Some(end) => end,
-                        None => self.find_end(&file, &path, &meta)?,
+                        Some(end) if stands(&file, &path, &end)? => end,
+                        _ => self.find_end(&file, &path, &meta)?,
                     };
                     return Ok(Writing { file, id, end });
                 }
@@ -96,6 +96,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             offset: last.end,
             seq: last.header.seq,
             hash: last.digest,
+            len: last.bytes.len() as u64,
             ts: last.header.ts,
             sealed,
             file: Some(FileId::of(meta)),
@@ -170,6 +171,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             offset: bytes.len() as u64,
             seq: frame.seq,
             hash: Digest::of(&bytes[..bytes.len() - 1]),
+            len: bytes.len() as u64 - 1,
             ts,
             sealed: false,
             file: Some(id),
@@ -325,4 +327,13 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         let there = fs::metadata(&path).is_ok_and(|meta| meta.len() > 0);
         there && fs::remove_file(&path).is_ok()
     }
+}
+
+/// Whether the file still ends with the line that is remembered as its last. The size alone says
+/// nothing: after a power failure there may be zeros where the line was.
+fn stands(file: &File, path: &Path, end: &End) -> Result<bool> {
+    let Some(start) = end.offset.checked_sub(end.len + 1) else { return Ok(false) };
+    let mut line = Vec::new();
+    read_at(file, path, start, usize::try_from(end.len + 1).unwrap_or(0), &mut line)?;
+    Ok(line.pop() == Some(b'\n') && Digest::of(&line) == end.hash)
 }

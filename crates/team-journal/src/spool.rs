@@ -192,7 +192,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
                 &redactor,
                 Frame { seq: end.seq, ts: end.ts, v, prev: end.hash, more },
             )?;
-            end.hash = Digest::of(&bytes[start..bytes.len() - 1]);
+            let line = &bytes[start..bytes.len() - 1];
+            end.hash = Digest::of(line);
+            end.len = line.len() as u64;
         }
         end.offset += bytes.len() as u64;
         if bytes.is_empty() { Ok(()) } else { self.commit(Priority::Outcome, &bytes, end) }
