@@ -11,7 +11,12 @@ use crate::directive::{millis, seconds, split};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     Busy(Duration),
-    Idle,
+    /// Ends the turn, with this answer.
+    Idle(Option<String>),
+    /// A directive for the running turn, or one of its own.
+    Do(String),
+    /// A tool call beside what the turn does.
+    Call(String),
     Dialog(Kind, String),
     CloseDialog,
     EatEnter(Duration),
@@ -59,7 +64,9 @@ impl Command {
         match self {
             Self::Dialog(kind, _) => kind.at_start(),
             Self::Busy(_)
-            | Self::Idle
+            | Self::Idle(_)
+            | Self::Do(_)
+            | Self::Call(_)
             | Self::Draft(_)
             | Self::Submit(_)
             | Self::Enter
@@ -92,7 +99,9 @@ fn command(line: &str) -> Result<Command, String> {
     };
     Ok(match word {
         "busy" => Command::Busy(seconds(rest)?),
-        "idle" => Command::Idle,
+        "idle" => Command::Idle((!rest.is_empty()).then(|| rest.to_owned())),
+        "do" => Command::Do(rest.to_owned()),
+        "call" => Command::Call(rest.to_owned()),
         "dialog" => {
             let (name, detail) = split(rest);
             let kind = Kind::parse(name).ok_or_else(|| format!("no dialog is named `{name}`"))?;

@@ -95,7 +95,11 @@ pub(crate) fn start(args: Args) -> Result<Agent, StartError> {
         }
     }
     let mut watcher = Watcher::new().map_err(StartError::Watch)?;
-    let control = ControlFile::open(home.control(&session.id));
+    let control = ControlFile::open(Path::new(&cwd).join(home.control(&session.id)));
+    if let Some(folder) = control.path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| StartError::File { path: folder.display().to_string(), source })?;
+    }
     watcher
         .watch(&control.path)
         .map_err(|source| StartError::File { path: control.path.display().to_string(), source })?;

@@ -171,10 +171,12 @@ mod source {
             None
         }
 
-        pub(super) fn signs<'a>(&self, _files: impl Iterator<Item = &'a Path>) -> Vec<Sign> {
+        pub(super) fn signs<'a>(&self, files: impl Iterator<Item = &'a Path>) -> Vec<Sign> {
             let mut signs = Vec::new();
+            let mut overflowed = false;
             while let Ok(events) = self.inotify.read_events() {
                 for event in events {
+                    overflowed |= event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW);
                     let Some(name) = event.name else { continue };
                     let written = event.mask.intersects(AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE);
                     // One folder may be watched under several names.
@@ -183,6 +185,11 @@ mod source {
                     seen.dedup();
                     signs.extend(seen.into_iter().map(|path| Sign { path, written, complete: !written }));
                 }
+            }
+            if overflowed {
+                // What was lost is found by looking.
+                let looked = files.map(|it| Sign { path: it.to_owned(), written: false, complete: true });
+                signs.extend(looked);
             }
             signs
         }

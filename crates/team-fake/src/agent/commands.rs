@@ -64,7 +64,9 @@ impl Agent {
     fn command(&mut self, command: Command) {
         match command {
             Command::Busy(time) => self.do_now(&format!("busy {}", time.as_secs_f64())),
-            Command::Idle => self.finish_turn(),
+            Command::Idle(answer) => self.finish_turn(answer),
+            Command::Do(line) => self.do_now(&line),
+            Command::Call(line) => self.call_beside(&line),
             Command::Dialog(kind, detail) => self.open_dialog(kind, &detail),
             Command::CloseDialog => self.close_dialog(),
             Command::EatEnter(time) => self.knobs.eat_enter = time,

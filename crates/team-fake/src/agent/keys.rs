@@ -60,6 +60,9 @@ impl Agent {
         if !matches!(event, Event::CtrlC | Event::CtrlD) {
             self.last_quit_key = None;
         }
+        if event != Event::Escape {
+            self.last_escape = None;
+        }
         match event {
             Event::Char(char) => self.composer.insert(char.encode_utf8(&mut [0; 4])),
             Event::Paste(bytes) => self.composer.paste(&String::from_utf8_lossy(&bytes)),
@@ -75,7 +78,7 @@ impl Agent {
                     self.quit_key(now);
                 }
             }
-            Event::Escape => self.interrupt(false),
+            Event::Escape => self.escape(now),
             Event::Up => self.unqueue(),
             Event::Enter if since_input.is_some_and(|it| it < self.knobs.eat_enter) => {
                 self.logs.event("enter_eaten", json!({}));
@@ -92,6 +95,17 @@ impl Agent {
             self.end(0, "prompt_input_exit");
         } else {
             self.last_quit_key = Some(now);
+        }
+    }
+
+    /// Stops the turn; twice without one empties the box.
+    fn escape(&mut self, now: Instant) {
+        if self.turn.is_some() {
+            self.interrupt(false);
+        } else if self.last_escape.take().is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
+            self.composer.clear();
+        } else {
+            self.last_escape = Some(now);
         }
     }
 

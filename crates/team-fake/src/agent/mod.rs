@@ -147,6 +147,7 @@ pub(crate) struct Agent {
     stash: Option<Composer>,
     last_input: Option<Instant>,
     last_quit_key: Option<Instant>,
+    last_escape: Option<Instant>,
     screen: Screen,
     view: View,
     knobs: Knobs,
@@ -194,6 +195,7 @@ impl Agent {
             stash: None,
             last_input: None,
             last_quit_key: None,
+            last_escape: None,
             screen: Screen::default(),
             knobs: Knobs {
                 eat_enter: Duration::ZERO,

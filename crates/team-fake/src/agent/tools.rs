@@ -8,7 +8,7 @@ use super::servers::{Called, START_PATIENCE};
 use super::turns::{Step, Wait};
 use super::{Agent, Role, Timer};
 use crate::child::{Process, Start};
-use crate::directive::Directive;
+use crate::directive::{self, Directive};
 
 impl Agent {
     pub(super) fn obey_directive(&mut self, directive: Directive) {
@@ -101,6 +101,7 @@ impl Agent {
     }
 
     pub(super) fn tool_answered(&mut self, server: &str, id: u64, text: &str, is_error: bool) {
+        self.logs.event("called", json!({"server": server, "id": id, "text": text, "is_error": is_error}));
         let done = Step::ToolDone { text: text.to_owned(), is_error };
         self.go_on(&Wait::Tool(server.to_owned(), id), Some(done));
     }
@@ -113,6 +114,26 @@ impl Agent {
             let text = "MCP error -32000: Connection closed".to_owned();
             turn.steps.push_front(Step::ToolDone { text, is_error: true });
         }
+    }
+
+    /// Calls a tool while the turn is at something else; the answer is only logged.
+    pub(super) fn call_beside(&mut self, line: &str) {
+        if self.turn.is_none() {
+            self.do_now(&format!("call {line}"));
+            return;
+        }
+        let failed = match directive::directive(&format!("call {line}")) {
+            Directive::Call { tool, arguments } => {
+                let tool_use = self.transcript.tool_use(&tool_name(&tool), &arguments);
+                match self.call_tool(&tool, &arguments, &tool_use) {
+                    Called::Waiting(..) => return,
+                    Called::NotYet => format!("Error: No such tool available: {tool}"),
+                    Called::Failed(text) => text,
+                }
+            }
+            other => format!("{other:?}"),
+        };
+        self.logs.event("called", json!({"text": failed, "is_error": true}));
     }
 
     fn start_shell(&mut self, command: &str) {

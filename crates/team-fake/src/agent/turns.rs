@@ -343,8 +343,9 @@ impl Agent {
     }
 
     /// Ends the running turn at once, with its answer.
-    pub(super) fn finish_turn(&mut self) {
+    pub(super) fn finish_turn(&mut self, answer: Option<String>) {
         let Some(turn) = &mut self.turn else { return };
+        turn.said = answer.or(turn.said.take());
         if matches!(turn.wait, Wait::Time(_) | Wait::Server(_)) {
             turn.wait = Wait::Nothing;
         }

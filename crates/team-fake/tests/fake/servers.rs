@@ -99,6 +99,24 @@ fn directives_call_the_tools_of_the_server() {
 }
 
 #[test]
+fn a_tool_can_be_called_while_the_turn_is_at_something_else() {
+    let world = world();
+    let fake = world.start().ready();
+    fake.until(|it| it.status().filter(|it| it["mcp"] == "ready"));
+    fake.control("busy 600");
+    fake.until_status("busy");
+    fake.control("call send_message {\"to\":\"w2\"}");
+    assert_eq!(fake.until_event("called")["text"], r#"got {"to":"w2"}"#);
+    assert_eq!(fake.status().unwrap()["status"], "busy");
+    fake.control("idle that is all");
+    fake.until_turns(1);
+    assert_eq!(fake.last_answer(), "that is all");
+    fake.control("call refuse");
+    fake.until_turns(2);
+    assert!(results(&fake).contains(&("no such thing".to_owned(), true)));
+}
+
+#[test]
 fn a_server_gets_a_scrubbed_environment() {
     let world = world();
     let mut fake = world.start().ready();

@@ -37,6 +37,39 @@ fn every_byte_is_logged_as_it_came() {
 }
 
 #[test]
+fn no_bytes_end_it_or_get_lost() {
+    let world = World::new();
+    let mut fake = world.start().ready();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut sent = Vec::new();
+    while sent.len() < 20_000 {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        // Not the keys that may end it.
+        sent.extend(seed.to_le_bytes().into_iter().filter(|it| !matches!(it, 3 | 4 | b'/' | b'!')));
+    }
+    for chunk in sent.chunks(97) {
+        fake.send(chunk);
+    }
+    fake.until(|it| (it.bytes().len() == sent.len()).then_some(()));
+    assert!(fake.bytes() == sent);
+    fake.send(b"\x1b[201~\x03");
+    fake.control("submit still here");
+    fake.until(|it| it.submitted().contains(&"still here".to_owned()).then_some(()));
+}
+
+#[test]
+fn escape_twice_empties_the_box() {
+    let world = World::new();
+    let mut fake = world.start().ready();
+    fake.send(b"one\ntwo");
+    fake.until_shown("two");
+    fake.send(b"\x1b\x1b");
+    fake.until_shown("❯ Try");
+}
+
+#[test]
 fn an_enter_too_close_to_other_input_is_a_newline() {
     let world = World::new().script("eat-enter 400");
     let mut fake = world.start().ready();
