@@ -183,6 +183,7 @@ fn a_late_receipt_is_late_everywhere_but_in_the_status() {
 fn a_nested_session_fires_the_same_hook_under_another_id() {
     let world = recorded(&["SessionStart"]);
     let fake = world.start().ready();
+    fake.until(|_| (world.lines("calls").len() == 1).then_some(()));
     fake.control("second-session-start");
     let calls = fake.until(|_| Some(world.lines("calls")).filter(|it| it.len() == 2));
     assert_eq!(calls[0]["session_id"], fake.session());
