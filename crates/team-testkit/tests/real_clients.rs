@@ -9,3 +9,12 @@ fn the_real_claude_is_installed_once_and_says_the_pinned_version() {
     assert_eq!(first, second);
     assert_eq!(first.version, real::pins()["claude"].version);
 }
+
+#[test]
+#[ignore = "installs several hundred megabytes"]
+fn every_pinned_program_can_be_installed_and_says_its_version() {
+    for name in real::pins().keys() {
+        let client = real::client(name);
+        assert!(client.is_ok(), "{client:?}");
+    }
+}

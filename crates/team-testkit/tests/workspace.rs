@@ -106,3 +106,11 @@ fn the_log_is_read_to_its_last_whole_line() {
     assert!(message.contains("{\"seq\":2}"), "{message}");
     ws.finish();
 }
+
+#[test]
+fn the_program_under_test_is_found_or_built() {
+    let ws = TestWorkspace::new();
+    assert!(ws.program().is_file());
+    assert_eq!(ws.run(["--version"]).code, Some(0));
+    ws.finish();
+}

@@ -335,4 +335,19 @@ mod tests {
         assert_eq!(recall(&turns, 2), Some("first"));
         assert_eq!(recall(&turns, 3), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_too_odd_to_be_read(text in "(stub: ?(say|call|bash|think|error|recall|slow|nonsense)|[<>:/\\]{}0-9 \\n\"é])*") {
+            let turns = [user(&text), said(), user(&text)];
+            let acts = next_acts(&turns, |_| false);
+            let asked = directives(&text).len();
+            proptest::prop_assert!(acts.len() <= asked);
+            // What the first turn asked is over; the positions go on behind it, one by one.
+            for (index, act) in acts.iter().enumerate() {
+                proptest::prop_assert_eq!(act.position, asked + index);
+            }
+            proptest::prop_assert!(acts.iter().rev().skip(1).all(|act| !act.ends_reply()));
+        }
+    }
 }
