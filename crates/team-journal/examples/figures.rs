@@ -2,7 +2,7 @@
 //!
 //! Run with `cargo run --release -p team-journal --example figures`.
 
-#![expect(clippy::print_stdout, reason = "it prints figures")]
+#![expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints figures, for people")]
 
 use std::time::{Duration, Instant};
 

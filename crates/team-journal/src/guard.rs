@@ -71,7 +71,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     }
 }
 
-impl<'a, B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'a, B, E> {
+impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
     /// Reads on from a cursor; with the lock held nothing can come after what this returns.
     pub fn read_new(&self, cursor: &mut Cursor, each: &mut dyn FnMut(&Line<B, E>)) -> Result<ReadReport> {
         self.journal.read_new(cursor, each)

@@ -88,12 +88,12 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     fn find_in(&self, first: u64, key: &str) -> Result<Vec<Line<B, E>>> {
         let Some(segment) = self.segment(first)? else { return Ok(Vec::new()) };
         let mut indexes = locked(&self.indexes);
-        if !indexes.contains_key(&first) {
+        if let std::collections::hash_map::Entry::Vacant(e) = indexes.entry(first) {
             let index = match self.load_index(&segment) {
                 Some(index) => index,
                 None => Index::new(self.cursor_at(first)?),
             };
-            indexes.insert(first, index);
+            e.insert(index);
         }
         let Some(index) = indexes.get_mut(&first) else { return Ok(Vec::new()) };
         self.extend_index(&segment, index)?;
@@ -157,10 +157,10 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         let end = if sealed { segment.meta()?.len() } else { cursor.offset };
         if (sealed || end - index.saved >= WORTH_SAVING) && self.places.cache.is_dir() {
             // Only a cache: without it the lines are read again next time.
-            if self.save_index(segment, index, end).is_ok() {
-                if let Some(stored) = self.load_index(segment) {
-                    *index = stored;
-                }
+            if self.save_index(segment, index, end).is_ok()
+                && let Some(stored) = self.load_index(segment)
+            {
+                *index = stored;
             }
         }
         Ok(())

@@ -292,21 +292,21 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
 
     /// Records the id of a log that came without state, such as a moved one.
     pub(crate) fn adopt(&self) {
-        if let Some(log_id) = self.log_id() {
-            if !self.places.log_id().exists() {
-                // A caller that may not write here is not the one to adopt it.
-                let _ = self.make_state();
-                let _ = self.remember_id(&log_id);
-            }
+        if let Some(log_id) = self.log_id()
+            && !self.places.log_id().exists()
+        {
+            // A caller that may not write here is not the one to adopt it.
+            let _ = self.make_state();
+            let _ = self.remember_id(&log_id);
         }
     }
 
     fn find_log_id(&self) -> Result<Found> {
         let path = self.places.active();
-        if let Some(file) = open_if_there(&path)? {
-            if file.metadata().doing("read", &path)?.len() > 0 {
-                return Ok(Found::Log(self.id_in(&file, &path)?));
-            }
+        if let Some(file) = open_if_there(&path)?
+            && file.metadata().doing("read", &path)?.len() > 0
+        {
+            return Ok(Found::Log(self.id_in(&file, &path)?));
         }
         // Between two segments there is a moment without an active file.
         let Some((first, path)) = segment::sealed(&self.places)?.pop_last() else {

@@ -315,7 +315,8 @@ impl<B: DeserializeOwned, E: Payload> Reader<'_, B, E> {
         }
         if line.seq > expected {
             self.report.findings.push(Finding::Damaged { from: expected, to: line.seq - 1 });
-            if skipped == 0 && line.prev != cursor.hash {
+            // A whole segment may be missing; a line cut out of one was cut out by somebody.
+            if skipped == 0 && *start > 0 && line.prev != cursor.hash {
                 self.report.findings.push(Finding::Tampered { seq: expected });
             }
         } else if skipped > 0 {

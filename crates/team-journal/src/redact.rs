@@ -110,15 +110,16 @@ impl Redactor {
         let mut inside = !json;
         while at < text.len() {
             let byte = text[at];
-            if inside && self.first.0[usize::from(byte)] {
-                if let Some(len) = self.matching(text, at, json) {
-                    let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
-                    out.extend_from_slice(&text[copied..at]);
-                    out.extend_from_slice(REDACTED.as_bytes());
-                    at += len;
-                    copied = at;
-                    continue;
-                }
+            if inside
+                && self.first.0[usize::from(byte)]
+                && let Some(len) = self.matching(text, at, json)
+            {
+                let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
+                out.extend_from_slice(&text[copied..at]);
+                out.extend_from_slice(REDACTED.as_bytes());
+                at += len;
+                copied = at;
+                continue;
             }
             if json && byte == b'"' {
                 inside = !inside;

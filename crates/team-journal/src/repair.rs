@@ -50,18 +50,14 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                 Ok(meta) if meta.len() > 0 => {
                     let id = FileId::of(&meta);
                     let kept = locked(&self.writing).clone().filter(|writing| writing.id == id);
-                    let (file, known) = match kept {
-                        Some(kept) => (kept.file, Some(kept.end)),
-                        None => {
-                            self.adopt();
-                            self.keep_ballast();
-                            let file = OpenOptions::new()
-                                .read(true)
-                                .append(true)
-                                .open(&path)
-                                .doing("write", &path)?;
-                            (Arc::new(file), None)
-                        }
+                    let (file, known) = if let Some(kept) = kept {
+                        (kept.file, Some(kept.end))
+                    } else {
+                        self.adopt();
+                        self.keep_ballast();
+                        let file =
+                            OpenOptions::new().read(true).append(true).open(&path).doing("write", &path)?;
+                        (Arc::new(file), None)
                     };
                     let meta = file.metadata().doing("read", &path)?;
                     let id = FileId::of(&meta);

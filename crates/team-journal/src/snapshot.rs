@@ -31,10 +31,10 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         let newline = memchr::memchr(b'\n', &bytes)?;
         let (head, state) = (&bytes[..newline], &bytes[newline + 1..]);
         // The cache lies where agents may write; the mark does not.
-        if let Ok(mark) = fs::read_to_string(self.places.snapshot_mark()) {
-            if mark.trim() != sha256_hex(head) {
-                return None;
-            }
+        if let Ok(mark) = fs::read_to_string(self.places.snapshot_mark())
+            && mark.trim() != sha256_hex(head)
+        {
+            return None;
         }
         let head: Head = serde_json::from_slice(head).ok()?;
         let fits = head.log_id == self.log_id()

@@ -72,11 +72,12 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             }
             Err(error) => return Err(error),
         };
-        match guard.append_as(Priority::Outcome, now, drafts.clone()) {
+        let kept = drafts.clone();
+        match guard.append_as(Priority::Outcome, now, drafts) {
             Ok(lines) => Ok(Observed::Appended(lines)),
             // The state directory may lie on another disk.
             Err(Error::NoSpace { .. }) => {
-                put(&self.places, &self.redactor(), self.options.sync, now, &drafts)?;
+                put(&self.places, &self.redactor(), self.options.sync, now, &kept)?;
                 Ok(Observed::Spooled)
             }
             Err(error) => Err(error),
@@ -148,10 +149,10 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
             Ok(spooled) if !text.contains('\n') => spooled,
             _ => return fs::rename(path, path.with_extension("bad")).doing("rename", path),
         };
-        if let Some(seq) = taken_as(path) {
-            if self.holds(seq, &spooled)? {
-                return fs::remove_file(path).doing("remove", path);
-            }
+        if let Some(seq) = taken_as(path)
+            && self.holds(seq, &spooled)?
+        {
+            return fs::remove_file(path).doing("remove", path);
         }
         // The name says where the record goes, so that a crash between the append and the removal
         // does not bring it in twice.

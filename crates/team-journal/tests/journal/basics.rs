@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -220,7 +221,6 @@ fn a_body_comes_back_or_is_refused() {
     assert_eq!(log.put_body(&long).unwrap(), body);
     assert_eq!(log.get_body(&body).unwrap(), long);
     let path = world.places().bodies().join(&body.sha256);
-    use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::write(&path, "forged").unwrap();
     assert!(matches!(log.get_body(&body), Err(Error::BodyChanged { .. })));

@@ -17,7 +17,7 @@ const WRITERS: u64 = 16;
 fn open(dir: &std::path::Path) -> Log {
     let mut options = options();
     options.segment_bytes = 2 << 20;
-    Log::open(World::places_in(dir.to_path_buf()), options).expect("a log that opens")
+    Log::open(World::places_in(dir), options).expect("a log that opens")
 }
 
 /// Not a test by itself: what each writer does until it is killed.

@@ -1,7 +1,7 @@
 //! A log in a temporary directory, with events that mean nothing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -101,14 +101,14 @@ impl World {
     }
 
     pub(crate) fn places(&self) -> Places {
-        Self::places_in(self.dir.path().to_path_buf())
+        Self::places_in(self.dir.path())
     }
 
-    pub(crate) fn places_in(dir: PathBuf) -> Places {
+    pub(crate) fn places_in(dir: &Path) -> Places {
         Places { logs: dir.join("team/logs"), state: dir.join("state"), cache: dir.join("team/runtime") }
     }
 
-    pub(crate) fn path(&self) -> &std::path::Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
