@@ -1,1 +1,24 @@
-//! Operations and the coordinator loop: observe, plan, act, record
+//! Operations of a team and the coordinator that carries them out.
+//!
+//! Knows how the parts work together: log, spec, providers, terminals. Must not know clap, rmcp, or how a provider or
+//! tmux works inside. Every feature is here before it has a command or a tool.
+
+pub mod clock;
+pub mod coordinator;
+pub mod decide;
+mod error;
+pub mod facts;
+pub mod failpoint;
+pub mod guardian;
+pub mod hook;
+mod launch;
+pub mod ops;
+pub mod process;
+mod render;
+mod screen;
+pub mod seat;
+pub mod seat_file;
+pub mod store;
+pub mod workspace;
+
+pub use error::{EngineError, ErrorKind, whole};

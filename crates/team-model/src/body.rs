@@ -11,6 +11,9 @@ pub struct Body {
     /// The file below `logs/bodies/`, where it is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// The length of that file in bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bytes: u64,
     /// Its length in characters.
     pub chars: u64,
     /// First 8 bytes of its SHA-256, in hex.
@@ -35,6 +38,7 @@ impl Body {
         Self {
             text: Some(text.to_owned()),
             file: None,
+            bytes: 0,
             chars: text.chars().count() as u64,
             hash: short_hash(text),
             cleaned: 0,
@@ -42,8 +46,8 @@ impl Body {
     }
 
     /// Makes a body whose text lies in a file.
-    pub fn filed(text: &str, file: String) -> Self {
-        Self { text: None, file: Some(file), ..Self::inline(text) }
+    pub fn filed(text: &str, file: String, bytes: u64) -> Self {
+        Self { text: None, file: Some(file), bytes, ..Self::inline(text) }
     }
 
     /// Returns what the state keeps.

@@ -242,6 +242,8 @@ words! {
         Limit = "limit",
         /// A human is asked.
         Human = "human",
+        /// A message to the leader has come.
+        Message = "message",
         /// The tmux server is gone.
         Lost = "lost",
     }
@@ -403,6 +405,8 @@ pub enum Event {
     LeaderBound { leader: LeaderBinding },
     #[serde(rename = "leader.lost")]
     LeaderLost { why: String },
+    #[serde(rename = "leader.told")]
+    LeaderTold { through: u64 },
 
     // Agents and their processes.
     #[serde(rename = "agent.added")]
@@ -572,6 +576,9 @@ pub enum Event {
         spawn: SpawnId,
         receiver_process: ProcessIdentity,
         proof_from: u64,
+        /// The file that holds the text where only a pointer to it is handed over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
     },
     #[serde(rename = "message.submitted")]
     MessageSubmitted {

@@ -8,10 +8,10 @@ use chrono::{DateTime, Utc};
 
 use crate::state::{
     Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat,
-    SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn,
+    SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn, Untold,
 };
 use crate::{
-    ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, Proof, ReadyFact, ReportStatus, RequestId,
+    ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, NoticeCause, Proof, ReadyFact, ReportStatus, RequestId,
     ResultId, SeatSpec, SessionId, SpawnId, TeamKey, TurnOutcome,
 };
 
@@ -20,6 +20,10 @@ pub const FOLD_FORMAT: &str = "state-1";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
+/// How many notices wait for a leader at most; older ones are found in the log.
+const UNTOLD: usize = 100;
+/// How many ended tasks a seat remembers, so that a second report is recognised.
+const CLOSED_TASKS: usize = 16;
 /// How many settled messages stay that a leader may still read or that a late proof may still settle otherwise.
 const KEPT_MESSAGES: usize = 100;
 
@@ -96,6 +100,7 @@ impl State {
             | Event::TeamLost { .. }
             | Event::LeaderBound { .. }
             | Event::LeaderLost { .. }
+            | Event::LeaderTold { .. }
             | Event::AgentAdded { .. }
             | Event::AgentQueued { .. }
             | Event::AgentStopPlanned { .. }
@@ -253,6 +258,7 @@ impl Team {
             }
             Event::LeaderBound { leader } => self.leader = Leader { bound: Some(leader.clone()), lost: None },
             Event::LeaderLost { why } => self.leader = Leader { bound: None, lost: Some(why.clone()) },
+            Event::LeaderTold { through } => self.untold.retain(|it| it.seq > *through),
             Event::AgentRemoved { agent } => {
                 self.seats.remove(agent);
             }
@@ -339,11 +345,13 @@ impl Team {
                 let question = question.chars().take(200).collect();
                 let asked = Question { seq: at.seq, agent: agent.clone(), question, since: Some(at.ts) };
                 self.questions.insert(*id, asked);
+                self.tell(at, NoticeCause::Human, &id.to_string());
             }
             Event::HumanAnswered { id, .. } => {
                 self.questions.remove(id);
             }
             Event::NoticeRaised { cause, about } => {
+                self.tell(at, *cause, about);
                 self.notices.insert((*cause, about.clone()));
                 while self.notices.len() > 500 {
                     self.notices.pop_first();
@@ -388,6 +396,7 @@ impl Team {
             approvals: std::collections::BTreeMap::new(),
             dirty: None,
             last_lines: Vec::new(),
+            closed: std::collections::VecDeque::new(),
         };
         self.seats.insert(agent.clone(), seat);
     }
@@ -443,6 +452,7 @@ impl Team {
                     seat: file.clone(),
                     planned: Some(at.ts),
                     pane: None,
+                    pane_pid: None,
                     claimed: None,
                     provider: None,
                     version: None,
@@ -514,7 +524,17 @@ impl Team {
             receipts: to.iter().map(|it| (it.clone(), receipt.clone())).collect(),
         };
         self.messages.insert(at.seq, message);
+        if *to_leader {
+            self.tell(at, NoticeCause::Message, &id.to_string());
+        }
         self.settle();
+    }
+
+    fn tell(&mut self, at: At, cause: NoticeCause, about: &str) {
+        self.untold.push_back(Untold { seq: at.seq, cause, about: about.to_owned() });
+        while self.untold.len() > UNTOLD {
+            self.untold.pop_front();
+        }
     }
 
     fn receipt(&mut self, id: &MessageId, receiver: &AgentName, change: impl FnOnce(&mut Receipt)) {
@@ -596,6 +616,12 @@ impl Team {
 
     fn end_task(&mut self, id: crate::TaskId) {
         let Some(task) = self.tasks.remove(&id) else { return };
+        if let Some(seat) = task.owner.as_ref().and_then(|it| self.seats.get_mut(it)) {
+            seat.closed.push_back((id, task.message.clone()));
+            while seat.closed.len() > CLOSED_TASKS {
+                seat.closed.pop_front();
+            }
+        }
         // A result that names the task answers its brief.
         if let (Some(message), Some(owner)) = (task.message, task.owner) {
             self.receipt(&message, &owner, |it| {
@@ -619,6 +645,7 @@ impl Team {
         if matches!(status, ReportStatus::Failed | ReportStatus::Blocked) {
             self.results.failed += 1;
         }
+        self.tell(at, NoticeCause::Result, &id.to_string());
         let report = Report { seq: at.seq, agent: agent.to_owned(), status, task };
         self.results.uncollected.insert(id, report);
     }
@@ -648,7 +675,10 @@ impl Team {
         let mut ended = None;
         let Some(spawn) = seat.spawn.as_mut() else { return };
         match event {
-            Event::SpawnOpened { pane, .. } => spawn.pane = Some(pane.clone()),
+            Event::SpawnOpened { pane, pid, .. } => {
+                spawn.pane = Some(pane.clone());
+                spawn.pane_pid = Some(*pid);
+            }
             Event::SessionClaimed { process, .. } if spawn.claimed.is_none() => {
                 spawn.claimed = Some(process.clone());
             }

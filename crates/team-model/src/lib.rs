@@ -29,5 +29,5 @@ pub use name::{AgentName, NameError, TeamKey, fold_case};
 pub use process::ProcessIdentity;
 pub use state::{
     Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report,
-    Results, Seat, SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn,
+    Results, Seat, SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn, Untold,
 };

@@ -106,8 +106,19 @@ pub struct Team {
     pub questions: BTreeMap<RequestId, Question>,
     /// What the leader has been told once.
     pub notices: BTreeSet<(NoticeCause, String)>,
-    /// Seqs of notices the leader has not seen typed.
-    pub untold: BTreeSet<u64>,
+    /// What the leader's pane has not been told yet, oldest first; bounded.
+    pub untold: VecDeque<Untold>,
+}
+
+/// Something the leader is to be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Untold {
+    /// The line it comes from.
+    pub seq: u64,
+    /// What it is.
+    pub cause: NoticeCause,
+    /// What it is about.
+    pub about: String,
 }
 
 /// The person's own agent.
@@ -202,6 +213,9 @@ pub struct Seat {
     pub dirty: Option<MessageId>,
     /// Screen lines kept when it failed.
     pub last_lines: Vec<String>,
+    /// Its tasks that ended last, with the message that handed each over.
+    #[serde(default)]
+    pub closed: VecDeque<(TaskId, Option<MessageId>)>,
 }
 
 /// One conversation.
@@ -232,6 +246,8 @@ pub struct Spawn {
     pub planned: Option<DateTime<Utc>>,
     /// Its pane.
     pub pane: Option<String>,
+    /// The process that tmux started in that pane.
+    pub pane_pid: Option<u32>,
     /// The seat process that claimed it.
     pub claimed: Option<ProcessIdentity>,
     /// The provider's process.

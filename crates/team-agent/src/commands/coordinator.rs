@@ -1,0 +1,71 @@
+//! `coordinator`: runs by itself; by hand only to see what it says.
+
+use std::os::fd::AsRawFd as _;
+
+use team_engine::coordinator::{self, Outcome};
+
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Run the workspace's coordinator; commands start it by themselves
+#[derive(Debug, clap::Args)]
+pub(crate) struct CoordinatorArgs {
+    /// Stay in the foreground and talk
+    #[arg(long, conflicts_with = "detach")]
+    foreground: bool,
+    /// Leave the process that started this one
+    #[arg(long, hide = true)]
+    detach: bool,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &CoordinatorArgs) -> Result<u8, CliError> {
+    if args.detach {
+        // SAFETY: no other thread runs yet.
+        #[expect(unsafe_code, reason = "leaving the starter needs a fork")]
+        match unsafe { nix::unistd::fork() } {
+            Ok(nix::unistd::ForkResult::Parent { .. }) => return Ok(0),
+            Ok(nix::unistd::ForkResult::Child) => {}
+            Err(errno) => return Err(CliError::usage(format!("failed to fork: {errno}"), "try again")),
+        }
+    }
+    let level = if args.foreground { "debug" } else { "warn" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TEAM_AGENT_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .try_init();
+    let root = context.root();
+    let mut announced = false;
+    let outcome = coordinator::run(&root, &mut |word| {
+        announced = true;
+        if args.detach {
+            coordinator::say(word);
+            // The starter reads until the end of this pipe.
+            if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+                let _ = nix::unistd::dup2_stdout(&null);
+                let _ = null.as_raw_fd();
+            }
+        } else {
+            ui.say(word);
+        }
+    });
+    match outcome {
+        Ok(Outcome::Done) => Ok(0),
+        Ok(Outcome::Busy) => {
+            if args.foreground {
+                ui.say("another coordinator runs already");
+            }
+            Ok(0)
+        }
+        Err(error) => {
+            if args.detach && !announced {
+                coordinator::say(&team_engine::whole(&error));
+            }
+            tracing::error!("{}", team_engine::whole(&error));
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `events`
+
+use team_engine::ops::Engine;
+
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Show the log
+#[derive(Debug, clap::Args)]
+pub(crate) struct EventsArgs {
+    /// Go on with new lines as they come
+    #[arg(long)]
+    follow: bool,
+    /// Only lines behind this one
+    #[arg(long, value_name = "SEQ", default_value = "0")]
+    since: u64,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &EventsArgs) -> Result<u8, CliError> {
+    let mut engine: Engine = context.look()?;
+    engine.events(args.since, args.follow, &mut |line| {
+        if ui.is_json() {
+            ui.line(&serde_json::to_string(line).unwrap_or_default());
+        } else {
+            ui.line(&human(line));
+        }
+        true
+    })?;
+    Ok(0)
+}
+
+/// One line for people: when, what, and the fields that are short.
+fn human(line: &team_engine::ops::EventLine) -> String {
+    let time = line.ts.get(11..23).unwrap_or(&line.ts);
+    let kind = line.event.get("type").and_then(|it| it.as_str()).unwrap_or("?");
+    let mut text = format!("{:>6} {time} {kind}", line.seq);
+    if let Some(fields) = line.event.as_object() {
+        for (name, value) in fields {
+            let shown = match value {
+                _ if name == "type" => continue,
+                serde_json::Value::String(it) if it.chars().count() <= 60 => it.clone(),
+                serde_json::Value::String(it) => format!("{}…", it.chars().take(59).collect::<String>()),
+                serde_json::Value::Object(_) | serde_json::Value::Null => continue,
+                other => other.to_string(),
+            };
+            text.push_str(&format!(" {name}={shown}"));
+        }
+    }
+    text
+}

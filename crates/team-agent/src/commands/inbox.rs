@@ -1,0 +1,34 @@
+//! `inbox`
+
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Show what was sent to an agent, or to `leader`; marks nothing as read
+#[derive(Debug, clap::Args)]
+pub(crate) struct InboxArgs {
+    /// The agent, or `leader`
+    agent: String,
+    /// Show at most this many, the newest
+    #[arg(long, default_value = "50")]
+    limit: usize,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &InboxArgs) -> Result<u8, CliError> {
+    let entries = context.look()?.inbox(&args.agent, args.limit)?;
+    if ui.is_json() {
+        ui.json(&serde_json::json!({ "agent": args.agent, "messages": entries }));
+        return Ok(0);
+    }
+    if entries.is_empty() {
+        ui.line(&format!("Nothing was sent to {}.", args.agent));
+    }
+    for it in &entries {
+        let step = it.receipt.as_ref().map(|it| format!(", {}", it.step)).unwrap_or_default();
+        ui.line(&format!("{} {} from {}{step}", it.message_id, it.ts, it.from));
+        for line in it.text.lines() {
+            ui.line(&format!("    {line}"));
+        }
+    }
+    Ok(0)
+}

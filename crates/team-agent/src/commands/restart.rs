@@ -1,0 +1,26 @@
+//! `restart`
+
+use std::path::PathBuf;
+
+use team_engine::ops::{Engine, Scope};
+
+use super::quick_start::{show_progress, show_started};
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Go on with a stopped team: the same agents, with their conversations
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestartArgs {
+    /// The workspace
+    dir: Option<PathBuf>,
+    /// Go on without a leader
+    #[arg(long)]
+    headless: bool,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
+    let scope = Scope { workspace: args.dir.clone().or_else(|| context.shared.workspace.clone()), ..context.scope() };
+    let started = Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))?;
+    Ok(show_started(ui, &started))
+}

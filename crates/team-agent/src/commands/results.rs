@@ -1,0 +1,32 @@
+//! `results`
+
+use super::collect::show_result;
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Show all results, collected or not; marks nothing
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResultsArgs {
+    /// Only those of this case
+    #[arg(long, value_name = "ID")]
+    case: Option<String>,
+    /// Show at most this many, the newest
+    #[arg(long, default_value = "100")]
+    limit: usize,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &ResultsArgs) -> Result<u8, CliError> {
+    let results = context.look()?.results(args.case.as_deref(), args.limit)?;
+    if ui.is_json() {
+        ui.json(&serde_json::json!({ "results": results }));
+        return Ok(0);
+    }
+    if results.is_empty() {
+        ui.line("There are no results yet.");
+    }
+    for result in &results {
+        show_result(ui, result);
+    }
+    Ok(0)
+}

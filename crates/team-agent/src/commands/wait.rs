@@ -1,0 +1,54 @@
+//! `wait`
+
+use std::time::Duration;
+
+use team_engine::ops::{Engine, Wish};
+use team_model::{AgentName, TaskId};
+
+use super::send::seconds;
+use crate::cli::Context;
+use crate::error::CliError;
+use crate::ui::Ui;
+
+/// Wait until something has happened: exit 0 it did, 1 it can no longer, 4 not yet
+#[derive(Debug, clap::Args)]
+#[group(id = "wish", required = true, multiple = false)]
+pub(crate) struct WaitArgs {
+    /// A task has ended
+    #[arg(long, value_name = "ID", group = "wish")]
+    task: Option<String>,
+    /// An agent has a result to collect
+    #[arg(long, value_name = "AGENT", group = "wish")]
+    result: Option<String>,
+    /// An agent is idle and nothing waits for it
+    #[arg(long, value_name = "AGENT", group = "wish")]
+    idle: Option<String>,
+    /// An event of this type was written
+    #[arg(long, value_name = "TYPE", group = "wish")]
+    event: Option<String>,
+    /// With --event: count events behind this line too
+    #[arg(long, value_name = "SEQ")]
+    since: Option<u64>,
+    /// How long to wait, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    timeout: Duration,
+}
+
+pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, CliError> {
+    let agent = |name: &str| {
+        AgentName::new(name).map_err(|error| CliError::usage(error.to_string(), "give an agent's name"))
+    };
+    let wish = match (&args.task, &args.result, &args.idle, &args.event) {
+        (Some(task), ..) => Wish::Task(
+            task.parse::<TaskId>().map_err(|error| CliError::usage(error.to_string(), "give a task's number"))?,
+        ),
+        (_, Some(name), ..) => Wish::Result(agent(name)?),
+        (_, _, Some(name), _) => Wish::Idle(agent(name)?),
+        (_, _, _, Some(event)) => Wish::Event(event.clone()),
+        _ => return Err(CliError::usage("nothing to wait for", "give --task, --result, --idle or --event")),
+    };
+    let mut engine: Engine = context.look()?;
+    let waited = engine.wait(&wish, args.since, args.timeout)?;
+    if ui.is_json() { ui.json_with(waited.happened, &waited) } else { ui.line(&waited.what) }
+    Ok(u8::from(!waited.happened))
+}

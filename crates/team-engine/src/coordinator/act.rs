@@ -1,0 +1,406 @@
+//! Carrying actions out: each effect is announced before it is done and recorded after.
+//!
+//! Knows the terminal's seam, processes and launches. Deliveries are in `deliver`.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use team_model::{Cause, Event, NoticeCause, Proof, SeatState, SpawnId, SpawnMode, TeamKey, TeamState};
+use team_tmux::{CleanEnv, OpenPane, TmuxError};
+
+use super::core::Core;
+use super::plan::{Action, SeatKey};
+use crate::decide::Refusal;
+use crate::error::EngineError;
+use crate::guardian::self_exe;
+use crate::launch::{self, Prepared};
+use crate::screen;
+
+/// How many lines of a screen are kept when a seat fails.
+const LAST_LINES: usize = 12;
+
+impl Core {
+    pub(super) fn act(&mut self, action: Action) -> Result<(), EngineError> {
+        match action {
+            Action::StartServer => self.start_server(),
+            Action::Start(seats) => self.start(seats),
+            Action::Adopt(at) => self.adopt(&at),
+            Action::LookAtStart(at) => self.look_at_start(&at),
+            Action::Fail(at, why) => self.fail_seat(&at, &why),
+            Action::Ask(at) => self.ask(&at),
+            Action::Kill(at) => self.kill(&at),
+            Action::Stopped(at, cause) => self.stopped(&at, cause),
+            Action::TeamStopped(key) => self.record(Some(&key), vec![Event::TeamStopped { clean: true }]),
+            Action::TeamLost(key) => self.team_lost(&key),
+            Action::Hold(held) => self.hold(held),
+            Action::Send(sends) => self.send(sends),
+            Action::Enter(seats) => self.enter(&seats),
+            Action::Look(at) => self.look(&at),
+            Action::GiveUp(at) => self.give_up(&at),
+            Action::Conclude(at, orphans) => self.conclude(&at, orphans),
+            Action::Prove(at) => self.prove(&at),
+            Action::Tell(key) => self.tell(&key),
+            Action::StopServer => self.stop_server(),
+            Action::Exit => Ok(()),
+        }
+    }
+
+    fn start_server(&mut self) -> Result<(), EngineError> {
+        let session = self
+            .store
+            .state
+            .teams
+            .values()
+            .find(|it| it.state == TeamState::Running)
+            .map_or_else(|| "team".to_owned(), |it| it.session_name.clone());
+        self.fail.pass("server", "before")?;
+        let info = self.terminal.start_server(&CleanEnv::of_this_process(), &session)?;
+        self.fail.pass("server", "orphan")?;
+        self.terminal.claim_epoch(&self.fence())?;
+        let process = self.processes.identify(info.pid).ok_or_else(|| EngineError::Coordinator("cannot see its tmux server's process".to_owned()))?;
+        let socket = self.workspace.tmux_socket()?.to_string_lossy().into_owned();
+        let known = self.store.state.server.as_ref().is_some_and(|it| it.process == process);
+        if !known {
+            let started = Event::ServerStarted { socket, process, version: info.version.clone() };
+            self.record(None, vec![started])?;
+        }
+        self.server = Some(info);
+        self.seen.server_alive = true;
+        self.fail.pass("server", "after")?;
+        Ok(())
+    }
+
+    /// Starts seats in one batch: announced in one append, opened in one call.
+    fn start(&mut self, seats: Vec<(SeatKey, SpawnMode)>) -> Result<(), EngineError> {
+        let mut prepared: Vec<(Prepared, String)> = Vec::new();
+        for ((key, agent), mode) in seats {
+            let Some(team) = self.store.state.teams.get(&key) else { continue };
+            let Some(seat) = team.seats.get(&agent) else { continue };
+            let provider = seat.spec.provider.clone();
+            match launch::prepare(&self.workspace, &self.store, (&key, team), (&agent, seat), mode) {
+                Ok(ready) => prepared.push((ready, provider)),
+                Err(error) => {
+                    let why = crate::error::whole(&error);
+                    let failed = Event::AgentFailed { agent, why, last_lines: Vec::new() };
+                    self.record(Some(&key), vec![failed])?;
+                }
+            }
+        }
+        if prepared.is_empty() {
+            return Ok(());
+        }
+        self.fail.pass("spawn", "before")?;
+        let mut by_team: Vec<(TeamKey, Vec<(Prepared, String)>)> = Vec::new();
+        for it in prepared {
+            match by_team.iter_mut().find(|(key, _)| *key == it.0.team) {
+                Some((_, list)) => list.push(it),
+                None => by_team.push((it.0.team.clone(), vec![it])),
+            }
+        }
+        for (key, list) in by_team {
+            self.start_in_team(&key, list)?;
+        }
+        self.fail.pass("spawn", "after")?;
+        Ok(())
+    }
+
+    fn start_in_team(&mut self, key: &TeamKey, list: Vec<(Prepared, String)>) -> Result<(), EngineError> {
+        let spawns = self.decide(Some(key), |state| {
+            let mut events = Vec::new();
+            let mut spawns: Vec<Option<SpawnId>> = Vec::new();
+            let team = state.teams.get(key).filter(|it| it.state == TeamState::Running);
+            for (ready, _) in &list {
+                let seat = team.and_then(|it| it.seats.get(&ready.agent));
+                let Some(seat) = seat.filter(|it| matches!(it.state, SeatState::Waiting { .. })) else {
+                    spawns.push(None);
+                    continue;
+                };
+                spawns.push(Some(SpawnId(state.seq + 1 + events.len() as u64)));
+                let session = seat.session.as_ref().filter(|it| it.native == ready.native).map(|it| it.id);
+                events.push(Event::SpawnPlanned {
+                    agent: ready.agent.clone(),
+                    mode: ready.mode,
+                    session,
+                    native: ready.native.clone(),
+                    needs: ready.needs(),
+                    channel: ready.channel(),
+                    seat: ready.seat_file.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
+                });
+            }
+            Ok((events, spawns))
+        })?;
+        let session = self.store.state.teams.get(key).map(|it| it.session_name.clone()).unwrap_or_default();
+        let mut panes = Vec::new();
+        let mut opened_for = Vec::new();
+        for ((ready, provider), spawn) in list.iter().zip(spawns) {
+            let Some(spawn) = spawn else { continue };
+            if let Err(error) = ready.write(&self.workspace, spawn, provider) {
+                let why = crate::error::whole(&error);
+                let failed = Event::AgentFailed { agent: ready.agent.clone(), why, last_lines: Vec::new() };
+                self.record(Some(key), vec![failed])?;
+                continue;
+            }
+            panes.push(OpenPane {
+                session: session.clone(),
+                window_name: ready.agent.to_string(),
+                cwd: ready.cwd.clone(),
+                argv: vec![
+                    self_exe().into_os_string(),
+                    "seat".into(),
+                    "--seat-file".into(),
+                    ready.seat_file.clone().into_os_string(),
+                ],
+                tag: Some(spawn.to_string()),
+            });
+            opened_for.push(((key.clone(), ready.agent.clone()), spawn));
+        }
+        if panes.is_empty() {
+            return Ok(());
+        }
+        let opened = match self.terminal.open(&panes) {
+            Ok(opened) => opened,
+            Err(TmuxError::OpenedSome { opened, .. }) => opened,
+            Err(error) => {
+                // Nothing is known to be open: the spawns are looked for and superseded on the next round.
+                self.find_server()?;
+                return if error.is_no_server() { Ok(()) } else { Err(error.into()) };
+            }
+        };
+        self.fail.pass("spawn", "orphan")?;
+        let mut events = Vec::new();
+        for it in &opened {
+            let Some((at, spawn)) = opened_for.get(it.index) else { continue };
+            events.push(Event::SpawnOpened { spawn: *spawn, pane: it.pane.id.to_string(), pid: it.pane.pid });
+            if let Some(look) = self.seen.seats.get_mut(at) {
+                look.pane_known = true;
+            }
+        }
+        self.record(Some(key), events)
+    }
+
+    /// Another coordinator announced this spawn: its pane is there, or it never came to be.
+    fn adopt(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let Some(spawn) = self.spawn_of(at) else { return Ok(()) };
+        let tag = spawn.to_string();
+        let panes = if self.seen.server_alive { self.terminal.panes()? } else { Vec::new() };
+        let found = panes.into_iter().find(|it| it.tag.as_deref() == Some(tag.as_str()));
+        match found {
+            Some(info) => {
+                let event =
+                    Event::SpawnOpened { spawn, pane: info.pane.id.to_string(), pid: info.pane.pid };
+                if let Some(look) = self.seen.seats.get_mut(at) {
+                    look.pane_known = true;
+                    look.pane_dead = info.exit.is_some();
+                }
+                self.record(Some(&at.0), vec![event])
+            }
+            None => self.decide(Some(&at.0), |state| {
+                // Claimed in the meantime: it lives, with or without a pane we know.
+                let unclaimed = state
+                    .seat_of_spawn(spawn)
+                    .is_some_and(|(_, _, seat)| seat.spawn.as_ref().is_some_and(|it| it.claimed.is_none()));
+                let why = "its pane was never opened".to_owned();
+                let events =
+                    if unclaimed { vec![Event::SpawnSuperseded { spawn, why }] } else { Vec::new() };
+                Ok((events, ()))
+            }),
+        }
+    }
+
+    fn spawn_of(&self, at: &SeatKey) -> Option<SpawnId> {
+        Some(self.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?.id)
+    }
+
+    /// A program that starts without a word may show a dialog that nothing announces.
+    fn look_at_start(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.start_looked = Some(now);
+        }
+        let (Some(pane), Some(spawn)) = (self.pane_of(at), self.spawn_of(at)) else { return Ok(()) };
+        let Some(shown) = self.terminal.screen(pane)? else { return Ok(()) };
+        let Some(seat) = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1)) else {
+            return Ok(());
+        };
+        let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(()) };
+        let reading = provider.read_screen(&screen::read(&shown));
+        let Some(dialog) = reading.dialog else { return Ok(()) };
+        if seat.activity.reason.as_deref() == Some(dialog.name.as_str()) {
+            return Ok(());
+        }
+        let observed = Event::ActivityObserved {
+            spawn,
+            activity: team_model::ActivityKind::AwaitingTrust,
+            reason: Some(dialog.name.clone()),
+            until: None,
+            at: None,
+            proof: Proof { source: "screen".to_owned(), record: dialog.name },
+        };
+        let notice = Event::NoticeRaised { cause: NoticeCause::Approval, about: at.1.to_string() };
+        self.record(Some(&at.0), vec![observed, notice])
+    }
+
+    fn last_lines(&mut self, at: &SeatKey) -> Vec<String> {
+        let Some(pane) = self.pane_of(at).filter(|_| self.seen.server_alive) else { return Vec::new() };
+        let Ok(Some(shown)) = self.terminal.screen(pane) else { return Vec::new() };
+        let lines: Vec<String> = shown
+            .text()
+            .lines()
+            .map(|it| it.trim_end().to_owned())
+            .filter(|it| !it.is_empty() && !it.starts_with("Pane is dead"))
+            .collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].to_vec()
+    }
+
+    fn fail_seat(&mut self, at: &SeatKey, why: &str) -> Result<(), EngineError> {
+        let last_lines = self.last_lines(at);
+        let claimed = self.claimed(at);
+        if let Some(process) = &claimed {
+            self.processes.signal(process, Signal::SIGTERM);
+        }
+        self.close_pane(at)?;
+        let failed = Event::AgentFailed { agent: at.1.clone(), why: why.to_owned(), last_lines };
+        let notice = Event::NoticeRaised { cause: NoticeCause::StartFailed, about: at.1.to_string() };
+        self.record(Some(&at.0), vec![failed, notice])
+    }
+
+    fn claimed(&self, at: &SeatKey) -> Option<team_model::ProcessIdentity> {
+        self.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?.claimed.clone()
+    }
+
+    fn ask(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        self.fail.pass("stop", "before")?;
+        if let Some(process) = self.claimed(at) {
+            self.processes.signal(&process, Signal::SIGTERM);
+        } else {
+            // Not claimed yet: it cannot be any more, and its pane goes.
+            self.close_pane(at)?;
+            if let Some(look) = self.seen.seats.get_mut(at) {
+                look.pane_dead = true;
+            }
+        }
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.asked = Some(now);
+        }
+        self.fail.pass("stop", "after")?;
+        Ok(())
+    }
+
+    fn kill(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        if let Some(process) = self.claimed(at) {
+            self.processes.kill_tree(&process);
+        }
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.killed = true;
+        }
+        Ok(())
+    }
+
+    fn close_pane(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        if let Some(pane) = self.pane_of(at).filter(|_| self.seen.server_alive) {
+            match self.terminal.close(&[pane]) {
+                Ok(_) => {}
+                Err(error) if error.is_no_server() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn stopped(&mut self, at: &SeatKey, cause: Cause) -> Result<(), EngineError> {
+        if cause != Cause::Exit {
+            self.close_pane(at)?;
+        }
+        let spawn = self.spawn_of(at);
+        let agent = at.1.clone();
+        self.decide(Some(&at.0), move |state| {
+            let seat = state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
+            let Some(seat) = seat.filter(|it| it.state.is_live() && it.spawn.as_ref().map(|it| it.id) == spawn) else {
+                return Ok((Vec::new(), ()));
+            };
+            let session = seat.session.as_ref().map(|it| it.id);
+            let mut events = vec![Event::AgentStopped { agent: agent.clone(), session, cause }];
+            if cause == Cause::Exit {
+                events.push(Event::NoticeRaised { cause: NoticeCause::Exit, about: agent.to_string() });
+            }
+            Ok((events, ()))
+        })
+    }
+
+    fn team_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+        let server = self.store.state.server.clone();
+        let seats: Vec<_> = self
+            .store
+            .state
+            .teams
+            .get(key)
+            .map(|team| team.seats.values().filter_map(|it| it.spawn.as_ref()?.claimed.clone()).collect())
+            .unwrap_or_default();
+        for process in seats {
+            self.processes.signal(&process, Signal::SIGTERM);
+        }
+        let stopping = self.store.state.teams.get(key).is_some_and(|it| it.state == TeamState::Stopping);
+        let why = "the tmux server is gone".to_owned();
+        let mut events = Vec::new();
+        if let Some(server) = server {
+            events.push(Event::ServerLost { process: server.process, why: why.clone() });
+        }
+        events.push(Event::TeamLost { why });
+        if stopping {
+            events.push(Event::TeamStopped { clean: false });
+        }
+        events.push(Event::NoticeRaised { cause: NoticeCause::Lost, about: key.to_string() });
+        self.record(Some(key), events)
+    }
+
+    fn stop_server(&mut self) -> Result<(), EngineError> {
+        let Some(info) = self.server.clone() else {
+            self.seen.server_alive = false;
+            return Ok(());
+        };
+        self.fail.pass("server_stop", "before")?;
+        match self.terminal.kill_server(&info) {
+            Ok(()) => {}
+            Err(error) if error.is_no_server() => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(server) = self.store.state.server.clone() {
+            self.record(None, vec![Event::ServerStopped { process: server.process }])?;
+        }
+        self.server = None;
+        self.seen.server_alive = false;
+        Ok(())
+    }
+
+    fn hold(
+        &mut self,
+        held: Vec<(TeamKey, team_model::MessageId, team_model::AgentName, team_model::HoldReason)>,
+    ) -> Result<(), EngineError> {
+        let mut keys: Vec<TeamKey> = held.iter().map(|it| it.0.clone()).collect();
+        keys.dedup();
+        for key in keys {
+            let events = held
+                .iter()
+                .filter(|it| it.0 == key)
+                .map(|(_, id, receiver, why)| Event::MessageHeld {
+                    id: id.clone(),
+                    receiver: receiver.clone(),
+                    why: *why,
+                })
+                .collect();
+            self.record(Some(&key), events)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses, for a decision that lost its ground under the lock.
+pub(super) fn moved_on() -> Refusal {
+    Refusal::new("moved_on", "the state has moved on")
+}
+
+/// How long ago something was, never negative.
+pub(super) fn since(now: Duration, then: Duration) -> Duration {
+    now.saturating_sub(then)
+}

@@ -1,0 +1,345 @@
+//! The coordinator without its event loop: observe, plan, act, record, until nothing is left to do now.
+//!
+//! Knows the log, the plan, and the terminal through its seam. Must not know how it is woken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use team_model::{By, Event, ProcessIdentity, ReceiptStep, SeatState, State, TeamKey, TeamState};
+use team_tmux::{Fence, Pane, ServerInfo, Terminal};
+
+use super::plan::{Action, Lane, Observed, SeatKey, Seen, TypingTimes, plan};
+use super::records::Records;
+use crate::clock::Clock;
+use crate::decide::Refusal;
+use crate::error::EngineError;
+use crate::failpoint::Failpoints;
+use crate::process;
+use crate::store::Store;
+use crate::workspace::Workspace;
+
+/// Processes, as a seam.
+pub trait Processes: Send + Sync {
+    /// Says whether exactly this process runs.
+    fn is_alive(&self, process: &ProcessIdentity) -> bool;
+    /// Sends it a signal.
+    fn signal(&self, process: &ProcessIdentity, signal: Signal) -> bool;
+    /// Kills it and everything below it.
+    fn kill_tree(&self, process: &ProcessIdentity);
+    /// Identifies a running process.
+    fn identify(&self, pid: u32) -> Option<ProcessIdentity>;
+}
+
+/// The machine's processes.
+#[derive(Debug, Default)]
+pub struct RealProcesses;
+
+impl Processes for RealProcesses {
+    fn is_alive(&self, process: &ProcessIdentity) -> bool {
+        process::is_alive(process)
+    }
+
+    fn signal(&self, process: &ProcessIdentity, signal: Signal) -> bool {
+        process::signal(process, signal)
+    }
+
+    fn kill_tree(&self, process: &ProcessIdentity) {
+        if !process::is_alive(process) {
+            return;
+        }
+        let below: Vec<_> = process::descendants(process.pid).into_iter().filter_map(process::identify).collect();
+        process::signal(process, Signal::SIGKILL);
+        for it in below {
+            process::signal(&it, Signal::SIGKILL);
+        }
+    }
+
+    fn identify(&self, pid: u32) -> Option<ProcessIdentity> {
+        process::identify(pid)
+    }
+}
+
+/// What a round of work came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// When to go round again if nothing happens.
+    pub wake: Option<Duration>,
+    /// Whether the coordinator has ended.
+    pub exit: bool,
+}
+
+/// The coordinator.
+pub struct Core {
+    pub(super) workspace: Workspace,
+    pub(super) store: Store,
+    pub(super) terminal: Box<dyn Terminal>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) processes: Arc<dyn Processes>,
+    pub(super) fail: Arc<Failpoints>,
+    pub(super) epoch: u64,
+    pub(super) seen: Observed,
+    pub(super) server: Option<ServerInfo>,
+    pub(super) records: Records,
+    pub(super) leader: super::leader::LeaderDesk,
+    lines_at_snapshot: u64,
+}
+
+impl Core {
+    /// Takes over: the next epoch, a look at the recorded server, and everything the log says.
+    pub fn take_over(
+        workspace: Workspace,
+        mut store: Store,
+        terminal: Box<dyn Terminal>,
+        clock: Arc<dyn Clock>,
+        processes: Arc<dyn Processes>,
+        fail: Arc<Failpoints>,
+    ) -> Result<Self, EngineError> {
+        let me = process::this_process();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let epoch = store.decide(clock.now(), &By::Log, None, |state| {
+            let epoch = state.epoch + 1;
+            let started = Event::CoordinatorStarted { epoch, process: me.clone(), version: version.clone() };
+            Ok((vec![started], epoch))
+        })?;
+        let mut core = Self {
+            workspace,
+            store,
+            terminal,
+            clock,
+            processes,
+            fail,
+            epoch,
+            seen: Observed::default(),
+            server: None,
+            records: Records::default(),
+            leader: super::leader::LeaderDesk::default(),
+            lines_at_snapshot: 0,
+        };
+        core.find_server()?;
+        Ok(core)
+    }
+
+    /// The epoch this coordinator has.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The state as far as it was read.
+    pub fn state(&self) -> &State {
+        &self.store.state
+    }
+
+    /// The tmux server in use.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        self.server.as_ref()
+    }
+
+    pub(super) fn by(&self) -> By {
+        By::Coordinator { epoch: self.epoch }
+    }
+
+    /// The recorded server counts only if exactly that process still runs and answers.
+    pub(super) fn find_server(&mut self) -> Result<(), EngineError> {
+        self.server = None;
+        self.seen.server_alive = false;
+        let Some(recorded) = self.store.state.server.clone() else { return Ok(()) };
+        if !self.processes.is_alive(&recorded.process) {
+            return Ok(());
+        }
+        if let Some(info) = self.terminal.probe()?
+            && info.pid == recorded.process.pid
+        {
+            self.terminal.claim_epoch(&self.fence())?;
+            self.server = Some(info);
+            self.seen.server_alive = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fence(&self) -> Fence {
+        Fence { epoch: self.epoch, workspace: self.workspace.id.clone() }
+    }
+
+    /// Notes that the server's own connection has ended.
+    pub fn server_lost(&mut self) {
+        let alive = self
+            .store
+            .state
+            .server
+            .as_ref()
+            .is_some_and(|it| self.processes.is_alive(&it.process));
+        if !alive {
+            self.seen.server_alive = false;
+            self.server = None;
+        }
+    }
+
+    /// Goes round until nothing is left to do now.
+    pub fn round(&mut self) -> Result<Round, EngineError> {
+        // A plan that never runs dry would be a fault of ours; the bound keeps it from burning the machine.
+        for _ in 0..1000 {
+            self.store.refresh()?;
+            if self.store.state.epoch > self.epoch {
+                return Ok(Round { wake: None, exit: true });
+            }
+            self.observe()?;
+            let now = self.clock.elapsed();
+            let plan = plan(&self.store.state, &self.seen, now);
+            if plan.actions.is_empty() {
+                self.maybe_snapshot();
+                return Ok(Round { wake: plan.wake, exit: false });
+            }
+            for action in plan.actions {
+                if action == Action::Exit {
+                    if self.exit()? {
+                        return Ok(Round { wake: None, exit: true });
+                    }
+                    continue;
+                }
+                self.act(action)?;
+            }
+        }
+        Ok(Round { wake: Some(self.clock.elapsed() + Duration::from_secs(1)), exit: false })
+    }
+
+    /// Looks at everything that needs no waiting: processes, records, receipts.
+    fn observe(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let mut live: BTreeMap<SeatKey, Seen> = BTreeMap::new();
+        for (key, team) in &self.store.state.teams {
+            for (agent, seat) in &team.seats {
+                let Some(spawn) = seat.spawn.as_ref().filter(|_| seat.state.is_live()) else { continue };
+                let at = (key.clone(), agent.clone());
+                let mut look = self
+                    .seen
+                    .seats
+                    .remove(&at)
+                    .filter(|it| it.spawn == Some(spawn.id))
+                    .unwrap_or_else(|| Seen {
+                        spawn: Some(spawn.id),
+                        since: now,
+                        typing: typing_of(&seat.spec.provider),
+                        ..Seen::default()
+                    });
+                if spawn.pane.is_some() {
+                    look.pane_known = true;
+                }
+                if let Some(claimed) = &spawn.claimed {
+                    look.process_dead = !self.processes.is_alive(claimed);
+                }
+                settle_lane(&mut look, team, &at, now);
+                live.insert(at, look);
+            }
+        }
+        self.seen.seats = live;
+        self.read_records()?;
+        self.seen.leader_ready = self.leaders_to_tell();
+        Ok(())
+    }
+
+    /// Ends, if under the lock nothing is left to do.
+    fn exit(&mut self) -> Result<bool, EngineError> {
+        let epoch = self.epoch;
+        let by = self.by();
+        let done = self.store.decide(self.clock.now(), &by, None, |state| {
+            let needed = state
+                .teams
+                .values()
+                .any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
+            if needed {
+                return Ok((Vec::new(), false));
+            }
+            let why = "nothing is left to do".to_owned();
+            Ok((vec![Event::CoordinatorStopped { epoch, why }], true))
+        })?;
+        if done {
+            let _ = self.store.save_snapshot();
+        }
+        Ok(done)
+    }
+
+    /// Appends a decision of the coordinator.
+    pub(super) fn record(&mut self, team: Option<&TeamKey>, events: Vec<Event>) -> Result<(), EngineError> {
+        let by = self.by();
+        let epoch = self.epoch;
+        self.store.decide(self.clock.now(), &by, team, |state| {
+            if state.epoch > epoch {
+                return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
+            }
+            Ok((events, ()))
+        })
+    }
+
+    /// Appends a decision of the coordinator that is checked once more under the lock.
+    pub(super) fn decide<T>(
+        &mut self,
+        team: Option<&TeamKey>,
+        decide: impl FnOnce(&State) -> Result<(Vec<Event>, T), Refusal>,
+    ) -> Result<T, EngineError> {
+        let by = self.by();
+        let epoch = self.epoch;
+        self.store.decide(self.clock.now(), &by, team, |state| {
+            if state.epoch > epoch {
+                return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
+            }
+            decide(state)
+        })
+    }
+
+    pub(super) fn pane_of(&self, at: &SeatKey) -> Option<Pane> {
+        let spawn = self.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?;
+        Some(Pane { id: spawn.pane.as_ref()?.parse().ok()?, pid: spawn.pane_pid? })
+    }
+
+    fn maybe_snapshot(&mut self) {
+        let folded = self.store.folded();
+        if folded >= self.lines_at_snapshot + SNAPSHOT_EVERY {
+            let _ = self.store.save_snapshot();
+            self.lines_at_snapshot = folded;
+        }
+    }
+
+    /// Writes the cache of the state now.
+    pub fn snapshot(&mut self) {
+        let _ = self.store.save_snapshot();
+        self.lines_at_snapshot = self.store.folded();
+    }
+}
+
+/// How many lines may lie behind the cache of the state.
+const SNAPSHOT_EVERY: u64 = 256;
+
+fn typing_of(provider: &str) -> TypingTimes {
+    team_provider::provider(provider).map_or_else(TypingTimes::default, |it| {
+        let typing = it.typing();
+        TypingTimes {
+            settle: Duration::from_millis(typing.settle_ms),
+            look_after: Duration::from_millis(typing.look_after_ms),
+        }
+    })
+}
+
+/// A lane is free again when every message in it has its receipt.
+fn settle_lane(look: &mut Seen, team: &team_model::Team, at: &SeatKey, now: Duration) {
+    let open = |id: &team_model::MessageId| {
+        team.message(id)
+            .and_then(|it| it.receipts.get(&at.1))
+            .is_some_and(|it| it.step == ReceiptStep::Sending)
+    };
+    let done = match &look.lane {
+        Lane::Free => false,
+        Lane::Typed(typed) => !typed.ids.iter().any(open),
+        Lane::Rung { ids, .. } => !ids.iter().any(open),
+    };
+    if done {
+        look.lane = Lane::Free;
+        look.blocked = None;
+    }
+    let _ = now;
+    let seat_idle = team.seats.get(&at.1).is_some_and(|it| it.state == SeatState::Running);
+    if !seat_idle {
+        look.blocked = None;
+    }
+}

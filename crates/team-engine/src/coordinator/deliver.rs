@@ -1,0 +1,547 @@
+//! Handing messages over: announced before any byte leaves, proved by the program's own records, typed only into a
+//! composer proved empty. The absence of a receipt presses no key.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use team_model::{Channel, Event, HoldReason, MessageId, Proof, ReceiptStep, TeamKey};
+use team_provider::{Composer, Framed, Provider, UnsafeText};
+use team_tmux::{Guard, Key, Pane, Paste, Pasted, Press, Pressed};
+
+use super::act::{moved_on, since};
+use super::core::Core;
+use super::plan::{Lane, RECEIPT, SeatKey, Typed};
+use super::records::inbox_of;
+use crate::decide::Refusal;
+use crate::error::EngineError;
+use crate::render::{BLOCK, received_form};
+use crate::screen;
+use crate::workspace::write_bytes;
+
+/// What is to go to one seat.
+struct Parcel {
+    at: SeatKey,
+    channel: Channel,
+    ids: Vec<(u64, MessageId)>,
+    texts: Vec<String>,
+    /// What is typed: all texts in one, made safe for that program.
+    typed: String,
+    file: Option<PathBuf>,
+}
+
+impl Core {
+    pub(super) fn send(&mut self, sends: Vec<(SeatKey, Channel, Vec<u64>)>) -> Result<(), EngineError> {
+        let mut parcels = Vec::new();
+        for (at, channel, seqs) in sends {
+            parcels.extend(self.pack(&at, channel, &seqs)?);
+        }
+        let parcels = self.only_open_composers(parcels)?;
+        let mut keys: Vec<TeamKey> = parcels.iter().map(|it| it.at.0.clone()).collect();
+        keys.dedup();
+        for key in keys {
+            let of_team: Vec<&Parcel> = parcels.iter().filter(|it| it.at.0 == key).collect();
+            if self.announce(&key, &of_team)? {
+                for parcel in of_team {
+                    self.hand_over(parcel)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes as many waiting messages as go together.
+    fn pack(&self, at: &SeatKey, channel: Channel, seqs: &[u64]) -> Result<Option<Parcel>, EngineError> {
+        let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(None) };
+        let Some(seat) = team.seats.get(&at.1) else { return Ok(None) };
+        let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(None) };
+        let mut parcel = Parcel {
+            at: at.clone(),
+            channel,
+            ids: Vec::new(),
+            texts: Vec::new(),
+            typed: String::new(),
+            file: None,
+        };
+        let mut size = 0;
+        for seq in seqs {
+            let Some(message) = team.messages.get(seq) else { continue };
+            let text = received_form(&self.store, *seq, message)?;
+            if !parcel.ids.is_empty() && size + text.len() > BLOCK {
+                break;
+            }
+            size += text.len() + 2;
+            parcel.ids.push((*seq, message.id.clone()));
+            parcel.texts.push(text);
+        }
+        if parcel.ids.is_empty() {
+            return Ok(None);
+        }
+        if channel == Channel::Keys {
+            self.make_typable(provider, &mut parcel)?;
+        }
+        Ok(Some(parcel))
+    }
+
+    fn make_typable(&self, provider: &dyn Provider, parcel: &mut Parcel) -> Result<(), EngineError> {
+        match provider.frame(&parcel.texts.join("\n\n")) {
+            Framed::Safe { text, .. } => parcel.typed = text,
+            Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Empty) => {
+                // Only the first goes, as a file that the receiver is told to read.
+                parcel.ids.truncate(1);
+                parcel.texts.truncate(1);
+                let Some((_, id)) = parcel.ids.first() else { return Ok(()) };
+                let dir = self.workspace.seat_dir(parcel.at.0.as_str(), parcel.at.1.as_str()).join("messages");
+                crate::workspace::make_dir(&dir, 0o700)?;
+                let file = dir.join(format!("{id}.txt"));
+                let text = &parcel.texts[0];
+                write_bytes(&file, text.as_bytes(), 0o600)
+                    .map_err(|source| EngineError::Io { doing: "write", path: file.clone(), source })?;
+                let head: Vec<&str> = text.lines().take(2).collect();
+                let pointer = format!(
+                    "{}\nThis message is long. Its whole text ({} characters) is in the file {} - read all of it before you go on.",
+                    head.join("\n"),
+                    text.chars().count(),
+                    file.display()
+                );
+                parcel.typed = match provider.frame(&pointer) {
+                    Framed::Safe { text, .. } => text,
+                    Framed::Unsafe(_) => pointer,
+                };
+                parcel.file = Some(file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all composers that are to be typed into, in one call; the others are blocked and say why.
+    fn only_open_composers(&mut self, parcels: Vec<Parcel>) -> Result<Vec<Parcel>, EngineError> {
+        let now = self.clock.elapsed();
+        let panes: Vec<Option<Pane>> = parcels
+            .iter()
+            .map(|it| if it.channel == Channel::Keys { self.pane_of(&it.at) } else { None })
+            .collect();
+        let wanted: Vec<Pane> = panes.iter().flatten().copied().collect();
+        let mut shown = if wanted.is_empty() { Vec::new() } else { self.terminal.screens(&wanted)? }.into_iter();
+        let mut open = Vec::new();
+        for (parcel, pane) in parcels.into_iter().zip(panes) {
+            if parcel.channel == Channel::Bell {
+                open.push(parcel);
+                continue;
+            }
+            let reading = pane.and_then(|_| shown.next().flatten());
+            let reason = match reading {
+                None => Some(HoldReason::NoSession),
+                Some(shown) if shown.attached > 0 && self.may_be_typed_into(pane)? => Some(HoldReason::Person),
+                Some(shown) => match self.composer(&parcel.at, &shown) {
+                    (_, Some(_)) => Some(HoldReason::Dialog),
+                    (Some(Composer::Empty), None) => None,
+                    (Some(Composer::Holds(_)), None) => Some(HoldReason::Draft),
+                    // Copy mode hides the composer; leaving it is part of the paste.
+                    (_, None) if shown.in_mode => None,
+                    _ => Some(HoldReason::Dialog),
+                },
+            };
+            if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+                look.blocked = reason.map(|it| (it, now));
+            }
+            if reason.is_none() {
+                open.push(parcel);
+            }
+        }
+        Ok(open)
+    }
+
+    /// Says whether an attached client is able to type.
+    fn may_be_typed_into(&mut self, pane: Option<Pane>) -> Result<bool, EngineError> {
+        let panes = self.terminal.panes()?;
+        Ok(panes.iter().any(|it| Some(it.pane) == pane && it.viewers.can_type > 0))
+    }
+
+    fn composer(&self, at: &SeatKey, shown: &team_tmux::Screen) -> (Option<Composer>, Option<String>) {
+        let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
+        let Some(provider) = seat.and_then(|it| team_provider::provider(&it.spec.provider)) else {
+            return (None, None);
+        };
+        let reading = provider.read_screen(&screen::read(shown));
+        (Some(reading.composer), reading.dialog.map(|it| it.name))
+    }
+
+    /// Writes the intents; false if the ground has moved.
+    fn announce(&mut self, key: &TeamKey, parcels: &[&Parcel]) -> Result<bool, EngineError> {
+        self.fail.pass("message", "before")?;
+        let announced = self.decide(Some(key), |state| {
+            let team = state.teams.get(key).ok_or_else(moved_on)?;
+            let mut events = Vec::new();
+            for parcel in parcels {
+                let seat = team.seats.get(&parcel.at.1).ok_or_else(moved_on)?;
+                let fits = parcel.channel == Channel::Bell || seat.is_idle();
+                let spawn = seat.spawn.as_ref().filter(|_| fits && seat.stopping.is_none()).ok_or_else(moved_on)?;
+                let process = spawn.provider.clone().or_else(|| spawn.claimed.clone()).ok_or_else(moved_on)?;
+                for (seq, id) in &parcel.ids {
+                    let receipt = team.messages.get(seq).and_then(|it| it.receipts.get(&parcel.at.1));
+                    let receipt = receipt
+                        .filter(|it| it.step.may_become(ReceiptStep::Sending))
+                        .ok_or_else(moved_on)?;
+                    events.push(Event::MessageSending {
+                        id: id.clone(),
+                        receiver: parcel.at.1.clone(),
+                        attempt: receipt.attempts + 1,
+                        channel: parcel.channel,
+                        spawn: spawn.id,
+                        receiver_process: process.clone(),
+                        proof_from: state.seq,
+                        file: parcel.file.as_ref().map(|it| it.to_string_lossy().into_owned()),
+                    });
+                }
+            }
+            Ok((events, ()))
+        });
+        match announced {
+            Ok(()) => Ok(true),
+            Err(EngineError::Refused(Refusal { code: "moved_on", .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hand_over(&mut self, parcel: &Parcel) -> Result<(), EngineError> {
+        let ids: Vec<MessageId> = parcel.ids.iter().map(|(_, id)| id.clone()).collect();
+        let now = self.clock.elapsed();
+        if parcel.channel == Channel::Bell {
+            let rung = self.ring(parcel)?;
+            if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+                look.lane = Lane::Rung { ids, at: now };
+            }
+            self.fail.pass("message", "orphan")?;
+            if !rung {
+                self.close_attempts(&parcel.at, "the inbox could not be written", false, true)?;
+            }
+            self.fail.pass("message", "after")?;
+            return Ok(());
+        }
+        let Some(pane) = self.pane_of(&parcel.at) else { return Ok(()) };
+        let paste = Paste { enter: false, leave_mode: true, guard: Guard::default() };
+        let pasted = self.terminal.paste(pane, &parcel.typed, &paste);
+        self.fail.pass("message", "orphan")?;
+        if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+            look.lane = Lane::Typed(Typed {
+                ids,
+                pasted: now,
+                entered: None,
+                touched: now,
+                presses: 0,
+                staged: true,
+            });
+        }
+        match pasted {
+            Ok(Pasted::Done) => {}
+            Ok(refused) => {
+                let why = match refused {
+                    Pasted::Dead | Pasted::Gone => "its pane has ended",
+                    Pasted::InputOff => "input to its pane is switched off",
+                    Pasted::InMode => "its pane is in a mode of tmux",
+                    _ => "the screen had changed",
+                };
+                self.close_attempts(&parcel.at, why, false, true)?;
+                if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+                    look.pane_dead |= matches!(refused, Pasted::Dead | Pasted::Gone);
+                    look.blocked = Some((HoldReason::Mode, now));
+                }
+            }
+            Err(error) if error.had_no_effect() => {
+                self.close_attempts(&parcel.at, &error.to_string(), false, true)?;
+                if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+                    look.blocked = Some((HoldReason::Mode, now));
+                }
+            }
+            Err(error) => self.close_attempts(&parcel.at, &error.to_string(), true, false)?,
+        }
+        self.fail.pass("message", "after")?;
+        Ok(())
+    }
+
+    /// Lays the messages into the inbox in order and rings.
+    fn ring(&self, parcel: &Parcel) -> Result<bool, EngineError> {
+        let Some((inbox, bell)) = inbox_of(self, &parcel.at) else { return Ok(false) };
+        for ((seq, id), text) in parcel.ids.iter().zip(&parcel.texts) {
+            let file = inbox.join(format!("{seq:012}-{id}.txt"));
+            if write_bytes(&file, text.as_bytes(), 0o600).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(ring_bell(&bell))
+    }
+
+    /// Closes all attempts of a seat's lane: as not sent (with the proof that nothing was), or as unknown.
+    fn close_attempts(
+        &mut self,
+        at: &SeatKey,
+        why: &str,
+        staged: bool,
+        not_sent: bool,
+    ) -> Result<(), EngineError> {
+        let Some(look) = self.seen.seats.get_mut(at) else { return Ok(()) };
+        let ids = match std::mem::take(&mut look.lane) {
+            Lane::Free => return Ok(()),
+            Lane::Typed(typed) => typed.ids,
+            Lane::Rung { ids, .. } => ids,
+        };
+        let why = why.to_owned();
+        self.decide(Some(&at.0), move |state| {
+            let mut events = Vec::new();
+            for id in ids {
+                let receipt = state
+                    .teams
+                    .get(&at.0)
+                    .and_then(|it| it.message(&id))
+                    .and_then(|it| it.receipts.get(&at.1))
+                    .filter(|it| it.step == ReceiptStep::Sending);
+                let Some(receipt) = receipt else { continue };
+                let (receiver, attempt) = (at.1.clone(), receipt.attempts);
+                events.push(if not_sent {
+                    let proof = Proof { source: "channel".to_owned(), record: why.clone() };
+                    Event::MessageNotSent { id, receiver, attempt, proof }
+                } else {
+                    Event::MessageUnknown { id, receiver, attempt, why: why.clone(), staged }
+                });
+            }
+            Ok((events, ()))
+        })
+    }
+
+    /// Presses Enter where the pasted text shows and nothing else does.
+    pub(super) fn enter(&mut self, seats: &[SeatKey]) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let at: Vec<(SeatKey, Pane)> =
+            seats.iter().filter_map(|it| Some((it.clone(), self.pane_of(it)?))).collect();
+        let panes: Vec<Pane> = at.iter().map(|(_, pane)| *pane).collect();
+        let shown = self.terminal.screens(&panes)?;
+        let mut presses = Vec::new();
+        let mut pressed_at = Vec::new();
+        for ((seat, pane), shown) in at.into_iter().zip(shown) {
+            let ready = match &shown {
+                None => false,
+                Some(shown) => matches!(self.composer(&seat, shown), (Some(Composer::Holds(_)), None)),
+            };
+            if ready {
+                presses.push(Press { pane, key: Key::Enter, guard: Guard::default() });
+                pressed_at.push(seat);
+            } else if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(&seat).map(|it| &mut it.lane) {
+                // It does not show yet, or a dialog has opened: no key, look again.
+                typed.touched = now + SHOW_AGAIN;
+                typed.staged = true;
+            }
+        }
+        if presses.is_empty() {
+            return Ok(());
+        }
+        self.fail.pass("enter", "before")?;
+        let results = self.terminal.press(&presses)?;
+        self.fail.pass("enter", "orphan")?;
+        for (seat, result) in pressed_at.iter().zip(results) {
+            if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(seat).map(|it| &mut it.lane) {
+                if result == Pressed::Done {
+                    typed.entered.get_or_insert(now);
+                    typed.presses += 1;
+                }
+                typed.touched = now;
+            }
+        }
+        self.fail.pass("enter", "after")?;
+        Ok(())
+    }
+
+    /// No receipt has come. Enter goes again only if this very text still stands in the composer of an idle program.
+    pub(super) fn look(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let Some(pane) = self.pane_of(at) else { return Ok(()) };
+        let shown = self.terminal.screen(pane)?;
+        let holds = shown
+            .as_ref()
+            .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Holds(_)), None)));
+        let idle = self
+            .store
+            .state
+            .teams
+            .get(&at.0)
+            .and_then(|it| it.seats.get(&at.1))
+            .is_some_and(team_model::Seat::is_idle);
+        let mut again = false;
+        if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
+            typed.touched = now;
+            typed.staged = holds;
+            again = holds && idle;
+        }
+        if again { self.enter(std::slice::from_ref(at)) } else { Ok(()) }
+    }
+
+    /// The time for a proof is over.
+    pub(super) fn give_up(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let lane = self.seen.seats.get(at).map(|it| it.lane.clone()).unwrap_or_default();
+        match lane {
+            Lane::Free => Ok(()),
+            Lane::Typed(typed) => {
+                let pane = self.pane_of(at);
+                let shown = match pane {
+                    Some(pane) => self.terminal.screen(pane)?,
+                    None => None,
+                };
+                let empty = shown
+                    .as_ref()
+                    .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
+                let why = match (typed.entered.is_some(), empty) {
+                    (true, true) => "Enter was pressed and the composer is empty, but no turn was seen",
+                    (true, false) => "Enter was pressed, but the text may still stand in the composer",
+                    (false, _) => "the text was pasted and never seen in the composer; Enter was not pressed",
+                };
+                self.close_attempts(at, why, !(empty && typed.entered.is_some()), false)
+            }
+            Lane::Rung { ids, .. } => self.unheard(at, &ids),
+        }
+    }
+
+    /// A bell that was not heard: what still lies in the inbox was not sent; what was taken is unknown.
+    fn unheard(&mut self, at: &SeatKey, ids: &[MessageId]) -> Result<(), EngineError> {
+        let Some((inbox, _)) = inbox_of(self, at) else { return Ok(()) };
+        let mut untaken = Vec::new();
+        for id in ids {
+            if take_back(&inbox, id) {
+                untaken.push(id.clone());
+            }
+        }
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.lane = Lane::Free;
+            look.deaf |= !untaken.is_empty();
+        }
+        let ids = ids.to_vec();
+        self.decide(Some(&at.0), move |state| {
+            let mut events = Vec::new();
+            for id in ids {
+                let receipt = state.teams.get(&at.0).and_then(|it| it.message(&id)).and_then(|it| it.receipts.get(&at.1));
+                let Some(receipt) = receipt.filter(|it| it.step == ReceiptStep::Sending) else { continue };
+                let (receiver, attempt) = (at.1.clone(), receipt.attempts);
+                events.push(if untaken.contains(&id) {
+                    let proof = Proof { source: "channel".to_owned(), record: "untaken".to_owned() };
+                    Event::MessageNotSent { id, receiver, attempt, proof }
+                } else {
+                    let why = "the program took it and no turn was seen".to_owned();
+                    Event::MessageUnknown { id, receiver, attempt, why, staged: false }
+                });
+            }
+            Ok((events, ()))
+        })
+    }
+
+    /// What a coordinator before us was sending: only what is proved untouched may be sent again.
+    pub(super) fn conclude(
+        &mut self,
+        at: &SeatKey,
+        orphans: Vec<(MessageId, u32, Channel)>,
+    ) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let first_seen = self.seen.seats.get(at).map_or(now, |it| it.since);
+        let over = since(now, first_seen) >= RECEIPT;
+        let mut events = Vec::new();
+        let mut waits = false;
+        for (id, attempt, channel) in orphans {
+            let receiver = at.1.clone();
+            match channel {
+                Channel::Bell => {
+                    let untaken = inbox_of(self, at).is_none_or(|(inbox, _)| !was_laid(&inbox, &id) || take_back(&inbox, &id));
+                    if untaken {
+                        let proof = Proof { source: "channel".to_owned(), record: "untaken".to_owned() };
+                        events.push(Event::MessageNotSent { id, receiver, attempt, proof });
+                    } else if over {
+                        let why = "the program took it and no turn was seen".to_owned();
+                        events.push(Event::MessageUnknown { id, receiver, attempt, why, staged: false });
+                    } else {
+                        waits = true;
+                    }
+                }
+                Channel::Keys => {
+                    let shown = match self.pane_of(at) {
+                        Some(pane) => self.terminal.screen(pane)?,
+                        None => None,
+                    };
+                    let composer = shown.as_ref().map(|it| self.composer(at, it));
+                    let holds = matches!(composer, Some((Some(Composer::Holds(_)), _)));
+                    if holds || over {
+                        let why = "the coordinator ended while it was typing".to_owned();
+                        let staged = !matches!(composer, Some((Some(Composer::Empty), None)));
+                        events.push(Event::MessageUnknown { id, receiver, attempt, why, staged });
+                    } else {
+                        waits = true;
+                    }
+                }
+            }
+        }
+        if waits {
+            // Proofs may still come: the plan asks again, so sit in the lane until the time is over.
+            let ids = self.orphaned(at);
+            if let Some(look) = self.seen.seats.get_mut(at)
+                && look.lane == Lane::Free
+            {
+                look.lane = Lane::Typed(Typed {
+                    ids,
+                    pasted: first_seen,
+                    entered: Some(first_seen),
+                    touched: now,
+                    presses: u32::MAX,
+                    staged: false,
+                });
+            }
+        }
+        if events.is_empty() { Ok(()) } else { self.record(Some(&at.0), events) }
+    }
+
+    fn orphaned(&self, at: &SeatKey) -> Vec<MessageId> {
+        let Some(team) = self.store.state.teams.get(&at.0) else { return Vec::new() };
+        team.messages
+            .values()
+            .filter(|it| it.receipts.get(&at.1).is_some_and(|it| it.step == ReceiptStep::Sending))
+            .map(|it| it.id.clone())
+            .collect()
+    }
+
+    /// Looks whether a composer that may hold an earlier text is empty now.
+    pub(super) fn prove(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let Some(pane) = self.pane_of(at) else { return Ok(()) };
+        let shown = self.terminal.screen(pane)?;
+        let empty =
+            shown.as_ref().is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.blocked = if empty { None } else { Some((HoldReason::Dirty, now)) };
+        }
+        if !empty {
+            return Ok(());
+        }
+        let proof = Proof { source: "screen".to_owned(), record: "the composer is empty".to_owned() };
+        self.record(Some(&at.0), vec![Event::LaneCleared { agent: at.1.clone(), proof }])
+    }
+}
+
+/// How long to wait before a composer that does not show its text yet is read again.
+const SHOW_AGAIN: Duration = Duration::from_millis(15);
+
+fn ring_bell(bell: &std::path::Path) -> bool {
+    use std::io::Write as _;
+    std::fs::OpenOptions::new().append(true).open(bell).and_then(|mut it| it.write_all(b".")).is_ok()
+}
+
+fn file_of(dir: &std::path::Path, id: &MessageId) -> Option<PathBuf> {
+    let end = format!("-{id}.txt");
+    std::fs::read_dir(dir)
+        .ok()?
+        .filter_map(|it| Some(it.ok()?.path()))
+        .find(|it| it.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&end)))
+}
+
+/// Says whether a message was ever laid into an inbox: it is there, or was taken from it.
+fn was_laid(inbox: &std::path::Path, id: &MessageId) -> bool {
+    file_of(inbox, id).is_some() || file_of(&inbox.join("taken"), id).is_some()
+}
+
+/// Takes a message out of an inbox again; false if somebody has taken it.
+fn take_back(inbox: &std::path::Path, id: &MessageId) -> bool {
+    file_of(inbox, id).is_some_and(|it| std::fs::rename(&it, it.with_extension("back")).is_ok())
+}

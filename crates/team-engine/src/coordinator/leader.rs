@@ -1,0 +1,146 @@
+//! Telling the leader in its own pane: one line, only when its program is proved idle and its composer empty.
+//!
+//! The pane is on the person's own tmux server: it is queried and given the one guarded paste, nothing else.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use team_model::{Event, LeaderBinding, NoticeCause, Team, TeamKey, TeamState, Untold};
+use team_provider::{ActivityKind, Composer, Fact, Provider, RecordKind, SeatPlaces};
+use team_tmux::{Endpoint, Guard, Pasted, UserPane};
+
+use super::core::Core;
+use crate::error::EngineError;
+use crate::{process, screen};
+
+/// How long a leader that cannot be told is left alone.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What is known of leaders' panes.
+#[derive(Debug, Default)]
+pub struct LeaderDesk {
+    tried: BTreeMap<TeamKey, Duration>,
+    /// When to look again at a leader that has something to hear.
+    pub wake: Option<Duration>,
+}
+
+impl Core {
+    /// Teams whose leader has something to hear and can hear it now.
+    pub(super) fn leaders_to_tell(&mut self) -> Vec<TeamKey> {
+        let now = self.clock.elapsed();
+        self.leader.wake = None;
+        let mut ready = Vec::new();
+        for (key, team) in &self.store.state.teams {
+            if team.state != TeamState::Running || team.leader.bound.is_none() || team.untold.is_empty() {
+                continue;
+            }
+            let due = self.leader.tried.get(key).map_or(Duration::ZERO, |it| *it + RETRY);
+            if now < due {
+                self.leader.wake = Some(self.leader.wake.map_or(due, |it| it.min(due)));
+            } else {
+                ready.push(key.clone());
+            }
+        }
+        ready
+    }
+
+    pub(super) fn tell(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        self.leader.tried.insert(key.clone(), now);
+        let Some(team) = self.store.state.teams.get(key) else { return Ok(()) };
+        let Some(bound) = team.leader.bound.clone() else { return Ok(()) };
+        let Some(through) = team.untold.back().map(|it| it.seq) else { return Ok(()) };
+        let text = sentence(team);
+        if !self.processes.is_alive(&bound.process) || !self.processes.is_alive(&bound.server) {
+            let why = "its pane has ended".to_owned();
+            return self.record(Some(key), vec![Event::LeaderLost { why }]);
+        }
+        if !type_into(&bound, &text) {
+            return Ok(());
+        }
+        self.record(Some(key), vec![Event::LeaderTold { through }])
+    }
+
+    /// When to go round for a leader's sake.
+    pub fn leader_wake(&self) -> Option<Duration> {
+        self.leader.wake
+    }
+}
+
+/// One line that says what waits.
+fn sentence(team: &Team) -> String {
+    let count = |cause| team.untold.iter().filter(|it| it.cause == cause).count();
+    let mut parts = Vec::new();
+    let results = count(NoticeCause::Result);
+    if results > 0 {
+        let plural = if results == 1 { "result waits" } else { "results wait" };
+        parts.push(format!("{results} {plural}: run `team-agent collect`"));
+    }
+    let messages = count(NoticeCause::Message);
+    if messages > 0 {
+        let plural = if messages == 1 { "message waits" } else { "messages wait" };
+        parts.push(format!("{messages} {plural}: run `team-agent inbox leader`"));
+    }
+    let other = |it: &&Untold| !matches!(it.cause, NoticeCause::Result | NoticeCause::Message);
+    for it in team.untold.iter().filter(other).take(5) {
+        parts.push(match it.cause {
+            NoticeCause::Exit => format!("{} ended by itself: run `team-agent explain {}`", it.about, it.about),
+            NoticeCause::StartFailed => format!("{} did not start: run `team-agent explain {}`", it.about, it.about),
+            NoticeCause::Approval => format!("{} waits for a person: run `team-agent attach {}`", it.about, it.about),
+            NoticeCause::Human => format!("question {} waits for a person: run `team-agent status`", it.about),
+            _ => format!("{} {}", it.cause, it.about),
+        });
+    }
+    format!("Team notice ({}): {}.", team.name, parts.join("; "))
+}
+
+/// Pastes a line into the leader's pane, if the program there is known, idle by its own record, and its composer is
+/// empty. Anything else waits.
+fn type_into(bound: &LeaderBinding, text: &str) -> bool {
+    let Ok(tmux) = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_default()) else { return false };
+    let endpoint = Endpoint { tmux, socket: PathBuf::from(&bound.socket) };
+    let Ok(id) = bound.pane.parse() else { return false };
+    let Ok(Some(pane)) = UserPane::bind(endpoint, id) else { return false };
+    if pane.pane().pid != bound.process.pid || pane.server_pid() != bound.server.pid {
+        return false;
+    }
+    let Some(provider) = idle_program(bound.process.pid) else { return false };
+    let Ok(Some(shown)) = pane.screen() else { return false };
+    let reading = provider.read_screen(&screen::read(&shown));
+    if shown.in_mode || reading.dialog.is_some() || reading.composer != Composer::Empty {
+        return false;
+    }
+    matches!(pane.paste(text, true, &Guard::default()), Ok(Pasted::Done))
+}
+
+/// Finds the agent program in a pane by its own status record, and only if that says idle.
+fn idle_program(pane_pid: u32) -> Option<&'static dyn Provider> {
+    let mut pids = vec![pane_pid];
+    pids.extend(process::descendants(pane_pid));
+    for pid in pids {
+        let env = process::environment(pid)?;
+        for known in team_provider::providers() {
+            let Some(provider) = known.provider() else { continue };
+            let Some(home) = provider.records_home(&env) else { continue };
+            let places = SeatPlaces {
+                config_home: &home,
+                cwd: std::path::Path::new("/"),
+                native_id: None,
+                transcript: None,
+                provider_pid: Some(pid),
+            };
+            for file in provider.files_to_watch(&places) {
+                if file.kind != RecordKind::Status {
+                    continue;
+                }
+                let Ok(text) = std::fs::read_to_string(&file.path) else { continue };
+                let facts = provider.read_record(RecordKind::Status, &text);
+                if facts.iter().any(|it| matches!(it, Fact::Activity { kind: ActivityKind::Idle, .. })) {
+                    return Some(provider);
+                }
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,328 @@
+//! The coordinator: one per workspace, alone with the terminals. This module is its event loop; `core` is what it
+//! does, `plan` is what it decides.
+//!
+//! It sleeps until the log, a program's record, its socket, a process or a time limit has something new.
+
+mod act;
+mod core;
+mod deliver;
+mod leader;
+mod plan;
+mod records;
+mod socket;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+use notify::{EventKind, RecursiveMode, Watcher as _};
+use team_tmux::{Endpoint, Tmux};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::core::{Core, Processes, RealProcesses, Round};
+pub use plan::{Action, Lane, Observed, Plan, SeatKey, Seen, Typed, TypingTimes, plan};
+pub use socket::{Answer, Request};
+
+use crate::clock::{Clock, RealClock};
+use crate::error::EngineError;
+use crate::failpoint::Failpoints;
+use crate::store::Store;
+use crate::workspace::Workspace;
+
+/// What came of the attempt to be the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran and had nothing left to do.
+    Done,
+    /// Another one runs.
+    Busy,
+}
+
+/// Runs the coordinator of a workspace until nothing is left to do.
+///
+/// `announce` is told `ready` once commands can count on it, or `busy` if another one runs.
+pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, EngineError> {
+    let workspace = Workspace::open(root)?;
+    let path = workspace.state_dir.join("locks/coordinator");
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|source| EngineError::Io { doing: "open", path: path.clone(), source })?;
+    let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
+        announce("busy");
+        return Ok(Outcome::Busy);
+    };
+    let store = Store::open(&workspace)?;
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::default());
+    let known = store.state.server.as_ref().map(|it| team_tmux::ServerInfo {
+        pid: it.process.pid,
+        start_time: it.process.start,
+        version: it.version.clone(),
+    });
+    let socket = match &store.state.server {
+        Some(server) if crate::process::is_alive(&server.process) => PathBuf::from(&server.socket),
+        _ => workspace.tmux_socket()?,
+    };
+    let tmux = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()))?;
+    let endpoint = Endpoint { tmux, socket };
+    let terminal = Box::new(Tmux::new(endpoint, known));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| EngineError::Io { doing: "start", path: "the event loop".into(), source })?;
+    let inside = async {
+        let socket_path = workspace.coordinator_socket();
+        let listener = socket::listen(&socket_path)
+            .map_err(|source| EngineError::Io { doing: "listen on", path: socket_path.clone(), source })?;
+        let fail = Arc::new(Failpoints::from_env());
+        let core = Core::take_over(
+            workspace.clone(),
+            store,
+            terminal,
+            clock.clone(),
+            Arc::new(RealProcesses),
+            fail,
+        )?;
+        announce("ready");
+        let mut running = Running { core, clock, workspace: workspace.clone(), lock_path: path.clone() };
+        let done = running.go(listener).await;
+        let _ = std::fs::remove_file(&socket_path);
+        done
+    };
+    let done = runtime.block_on(inside);
+    runtime.shutdown_background();
+    drop(lock);
+    done.map(|()| Outcome::Done)
+}
+
+struct Running {
+    core: Core,
+    clock: Arc<dyn Clock>,
+    workspace: Workspace,
+    lock_path: PathBuf,
+}
+
+/// A request and the way back.
+struct Asked {
+    line: String,
+    peer: Option<u32>,
+    back: oneshot::Sender<Answer>,
+}
+
+impl Running {
+    async fn go(&mut self, listener: tokio::net::UnixListener) -> Result<(), EngineError> {
+        let (wake, mut woken) = mpsc::channel::<()>(1);
+        let (ask, mut asked) = mpsc::channel::<Asked>(64);
+        let mut watcher = Watches::new(wake.clone())?;
+        watcher.watch(&self.workspace.logs());
+        let mut server: Option<(u32, tokio::task::JoinHandle<()>)> = None;
+        let mut processes: BTreeMap<u32, tokio::task::JoinHandle<()>> = BTreeMap::new();
+        // Seats hold a connection open for as long as this process lives.
+        let accept = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, ask.clone()));
+            }
+        });
+        let result = loop {
+            let round = match self.core.round() {
+                Ok(round) => round,
+                Err(EngineError::Refused(refusal)) if refusal.code == "fenced" => break Ok(()),
+                Err(EngineError::Refused(refusal)) => {
+                    // The state moved under a decision: look again.
+                    tracing::debug!("{refusal}");
+                    Round { wake: Some(self.clock.elapsed() + Duration::from_millis(20)), exit: false }
+                }
+                Err(EngineError::Died(died)) => {
+                    tracing::error!("{died}");
+                    // A failpoint: as if killed, without any farewell.
+                    nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).ok();
+                    break Ok(());
+                }
+                Err(EngineError::Tmux(error)) => {
+                    tracing::warn!("tmux: {}", crate::error::whole(&error));
+                    self.core.server_lost();
+                    Round { wake: Some(self.clock.elapsed() + Duration::from_millis(200)), exit: false }
+                }
+                Err(error) => break Err(error),
+            };
+            if round.exit || !self.still_ours() {
+                break Ok(());
+            }
+            for dir in self.core.watched_dirs().to_vec() {
+                watcher.watch(&dir);
+            }
+            self.watch_server(&mut server, &wake);
+            self.watch_processes(&mut processes, &wake);
+            let due = [round.wake, self.core.records_wake(), self.core.leader_wake()].into_iter().flatten().min();
+            let pause = due.map(|it| it.saturating_sub(self.clock.elapsed()));
+            tokio::select! {
+                _ = woken.recv() => {}
+                Some(asked) = asked.recv() => {
+                    let answer = self.core.answer(&asked.line, asked.peer);
+                    let _ = asked.back.send(answer);
+                }
+                () = sleep(pause) => {}
+            }
+        };
+        accept.abort();
+        if let Some((_, task)) = server {
+            task.abort();
+        }
+        for (_, task) in processes {
+            task.abort();
+        }
+        self.core.snapshot();
+        result
+    }
+
+    /// A lock file that is not the one at its path any more locks nothing.
+    fn still_ours(&self) -> bool {
+        self.lock_path.exists()
+    }
+
+    fn watch_server(&mut self, server: &mut Option<(u32, tokio::task::JoinHandle<()>)>, wake: &mpsc::Sender<()>) {
+        let Some(info) = self.core.server().cloned() else { return };
+        if let Some((pid, task)) = server {
+            if *pid == info.pid && !task.is_finished() {
+                return;
+            }
+            if *pid == info.pid && task.is_finished() {
+                self.core.server_lost();
+                *server = None;
+                let _ = wake.try_send(());
+                return;
+            }
+        }
+        if let Some(fd) = pidfd(info.pid) {
+            let wake = wake.clone();
+            let task = tokio::spawn(async move {
+                ended(fd).await;
+                let _ = wake.send(()).await;
+            });
+            *server = Some((info.pid, task));
+        }
+    }
+
+    /// A process that ends wakes the coordinator.
+    fn watch_processes(&self, watched: &mut BTreeMap<u32, tokio::task::JoinHandle<()>>, wake: &mpsc::Sender<()>) {
+        let live: BTreeSet<u32> = self
+            .core
+            .state()
+            .teams
+            .values()
+            .flat_map(|it| it.seats.values())
+            .filter(|it| it.state.is_live())
+            .filter_map(|it| Some(it.spawn.as_ref()?.claimed.as_ref()?.pid))
+            .collect();
+        watched.retain(|pid, task| live.contains(pid) && !task.is_finished());
+        for pid in live {
+            if watched.contains_key(&pid) {
+                continue;
+            }
+            let Some(fd) = pidfd(pid) else { continue };
+            let wake = wake.clone();
+            let task = tokio::spawn(async move {
+                ended(fd).await;
+                let _ = wake.send(()).await;
+            });
+            watched.insert(pid, task);
+        }
+    }
+}
+
+async fn sleep(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => tokio::time::sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn pidfd(pid: u32) -> Option<OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: pidfd_open takes a pid and flags and returns a new descriptor that nobody else owns.
+    #[expect(unsafe_code, reason = "nix has no wrapper for pidfd_open")]
+    unsafe {
+        let fd = nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0);
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pidfd(_pid: u32) -> Option<OwnedFd> {
+    None
+}
+
+/// Waits until the process behind a pidfd has ended.
+async fn ended(fd: OwnedFd) {
+    // SAFETY: the descriptor is owned by what it is registered with, and open until that is dropped.
+    #[expect(unsafe_code, reason = "registering a descriptor that is no socket has no safe form")]
+    let fd = unsafe { AsyncFd::register_with_interest(fd, tokio::io::Interest::READABLE) };
+    match fd {
+        Ok(fd) => drop(fd.readable().await),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Serves one connection: a seat says nothing and only waits for its end.
+async fn serve(stream: tokio::net::UnixStream, ask: mpsc::Sender<Asked>) {
+    let peer = socket::peer(&stream);
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let (back, answer) = oneshot::channel();
+        if ask.send(Asked { line, peer, back }).await.is_err() {
+            return;
+        }
+        let Ok(answer) = answer.await else { return };
+        let text = serde_json::to_string(&answer).unwrap_or_default();
+        if write.write_all(format!("{text}\n").as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Directories that wake the coordinator when something in them changes.
+struct Watches {
+    watcher: notify::RecommendedWatcher,
+    dirs: BTreeSet<PathBuf>,
+}
+
+impl Watches {
+    fn new(wake: mpsc::Sender<()>) -> Result<Self, EngineError> {
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Being read is no news: this process would wake itself.
+            let news = event.is_ok_and(|it| !matches!(it.kind, EventKind::Access(_)));
+            if news {
+                let _ = wake.try_send(());
+            }
+        })
+        .map_err(|error| EngineError::Coordinator(format!("cannot watch files: {error}")))?;
+        Ok(Self { watcher, dirs: BTreeSet::new() })
+    }
+
+    /// Watches a directory once it exists.
+    fn watch(&mut self, dir: &Path) {
+        if self.dirs.contains(dir) || !dir.is_dir() {
+            return;
+        }
+        if self.watcher.watch(dir, RecursiveMode::NonRecursive).is_ok() {
+            self.dirs.insert(dir.to_owned());
+        }
+    }
+}
+
+/// Tells a waiting starter one word.
+pub fn say(word: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{word}");
+    let _ = out.flush();
+}

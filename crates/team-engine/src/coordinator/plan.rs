@@ -1,0 +1,471 @@
+//! What is to be done next: a pure function of what the log says and what was seen.
+//!
+//! Knows states and times. Must not know tmux, files or processes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use team_model::{
+    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReceiptStep, Seat, SeatState, SpawnId, SpawnMode,
+    State, Team, TeamKey, TeamState,
+};
+
+/// A seat of a team.
+pub type SeatKey = (TeamKey, AgentName);
+
+/// How long a start may take.
+pub const START: Duration = Duration::from_secs(60);
+/// How long a proof of delivery may take.
+pub const RECEIPT: Duration = Duration::from_secs(5);
+/// How long a seat process that was asked to end may take; it kills its program before that.
+pub const STOP: Duration = Duration::from_millis(4000);
+/// How long a spawn that was announced may take to be claimed before its pane is looked for.
+const CLAIM: Duration = Duration::from_secs(10);
+/// How long a program may start without a word before its screen is read for a dialog.
+const SILENT_START: Duration = Duration::from_millis(1500);
+/// How long a block that stands in the way of typing is believed before it is looked at again.
+const RETRY: Duration = Duration::from_millis(250);
+/// How often Enter is pressed for one text.
+const PRESSES: u32 = 3;
+
+/// What was seen of a seat's present spawn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// The spawn it is about.
+    pub spawn: Option<SpawnId>,
+    /// When this coordinator first saw that spawn.
+    pub since: Duration,
+    /// Whether this coordinator opened its pane or found it.
+    pub pane_known: bool,
+    /// Whether the pane's program is known to have ended.
+    pub pane_dead: bool,
+    /// Whether the process that claimed the spawn is known to have ended.
+    pub process_dead: bool,
+    /// When it was asked to end.
+    pub asked: Option<Duration>,
+    /// Whether it was killed.
+    pub killed: bool,
+    /// What goes on between us and its composer.
+    pub lane: Lane,
+    /// What stood in the way of typing, and when it was seen.
+    pub blocked: Option<(HoldReason, Duration)>,
+    /// When its screen was last read while it started.
+    pub start_looked: Option<Duration>,
+    /// Whether its bell was rung and not heard.
+    pub deaf: bool,
+    /// How its provider wants to be typed into.
+    pub typing: TypingTimes,
+}
+
+/// The times of typing into a program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TypingTimes {
+    /// Between paste and Enter.
+    pub settle: Duration,
+    /// After Enter without a receipt.
+    pub look_after: Duration,
+}
+
+impl Default for TypingTimes {
+    fn default() -> Self {
+        Self { settle: Duration::from_millis(200), look_after: Duration::from_secs(2) }
+    }
+}
+
+/// What is under way to a seat.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Lane {
+    /// Nothing.
+    #[default]
+    Free,
+    /// A text was pasted.
+    Typed(Typed),
+    /// A bell was rung.
+    Rung {
+        /// The messages.
+        ids: Vec<MessageId>,
+        /// When.
+        at: Duration,
+    },
+}
+
+/// A text in a composer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Typed {
+    /// The messages it holds.
+    pub ids: Vec<MessageId>,
+    /// When it was pasted.
+    pub pasted: Duration,
+    /// When Enter was first pressed.
+    pub entered: Option<Duration>,
+    /// When Enter was last pressed or the screen last read.
+    pub touched: Duration,
+    /// How often Enter was pressed.
+    pub presses: u32,
+    /// Whether the last look showed the text in the composer.
+    pub staged: bool,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start the tmux server.
+    StartServer,
+    /// Start these seats, in one batch.
+    Start(Vec<(SeatKey, SpawnMode)>),
+    /// Find the pane of a spawn that another coordinator announced.
+    Adopt(SeatKey),
+    /// Read the screen of a program that starts without a word.
+    LookAtStart(SeatKey),
+    /// Record that a seat could not start, and end what is left of it.
+    Fail(SeatKey, String),
+    /// Ask a seat's process to end.
+    Ask(SeatKey),
+    /// Kill a seat's process and everything below it.
+    Kill(SeatKey),
+    /// Record that a seat has ended.
+    Stopped(SeatKey, Cause),
+    /// Record that a team has ended.
+    TeamStopped(TeamKey),
+    /// Record that a team's terminal is gone.
+    TeamLost(TeamKey),
+    /// Record why messages wait.
+    Hold(Vec<(TeamKey, MessageId, AgentName, HoldReason)>),
+    /// Hand messages over; the numbers are the lines that accepted them.
+    Send(Vec<(SeatKey, Channel, Vec<u64>)>),
+    /// Press Enter where a pasted text has settled.
+    Enter(Vec<SeatKey>),
+    /// Read the screen: no receipt has come.
+    Look(SeatKey),
+    /// Record that nobody knows whether a text was taken.
+    GiveUp(SeatKey),
+    /// Conclude what became of what another coordinator was sending.
+    Conclude(SeatKey, Vec<(MessageId, u32, Channel)>),
+    /// Prove a composer empty that may still hold an earlier text.
+    Prove(SeatKey),
+    /// Tell the leader in its pane.
+    Tell(TeamKey),
+    /// End the tmux server: no team needs it.
+    StopServer,
+    /// End the coordinator: nothing is left to do.
+    Exit,
+}
+
+/// What is to be done, and when to look again if nothing happens.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    /// What is to be done now.
+    pub actions: Vec<Action>,
+    /// When the next time limit ends.
+    pub wake: Option<Duration>,
+}
+
+impl Plan {
+    fn at(&mut self, time: Duration) {
+        self.wake = Some(self.wake.map_or(time, |it| it.min(time)));
+    }
+}
+
+/// Everything seen that the log does not say.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// Whether the recorded tmux server runs.
+    pub server_alive: bool,
+    /// What was seen of seats.
+    pub seats: BTreeMap<SeatKey, Seen>,
+    /// Teams whose bound leader can be told something now.
+    pub leader_ready: Vec<TeamKey>,
+}
+
+/// Decides what is to be done.
+pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
+    let mut plan = Plan::default();
+    let mut starts = Vec::new();
+    let mut sends = Vec::new();
+    let mut holds = Vec::new();
+    let mut enters = Vec::new();
+    let mut needed = false;
+    let nothing = Seen::default();
+    for (key, team) in &state.teams {
+        let busy = matches!(team.state, TeamState::Running | TeamState::Stopping);
+        needed |= busy;
+        if !busy {
+            continue;
+        }
+        if state.server.is_some() && !seen.server_alive && team.has_live_seats() {
+            plan.actions.push(Action::TeamLost(key.clone()));
+            continue;
+        }
+        for (agent, seat) in &team.seats {
+            let at = (key.clone(), agent.clone());
+            let look = seen.seats.get(&at).unwrap_or(&nothing);
+            if let (SeatState::Waiting { mode }, TeamState::Running) = (&seat.state, team.state) {
+                starts.push((at, *mode));
+                continue;
+            }
+            if seat.state.is_live() && supervise(&mut plan, &at, team, seat, look, now) {
+                continue;
+            }
+            lane(&mut plan, &mut enters, &at, team, seat, look, now);
+            if let Some(send) = deliver(&mut plan, &mut holds, &at, team, seat, look, now) {
+                sends.push(send);
+            }
+        }
+        let live = team.seats.values().any(|it| it.state.is_live());
+        if team.state == TeamState::Stopping && !live {
+            plan.actions.push(Action::TeamStopped(key.clone()));
+        }
+    }
+    if !starts.is_empty() {
+        if !seen.server_alive {
+            plan.actions.push(Action::StartServer);
+        }
+        plan.actions.push(Action::Start(starts));
+    }
+    if !holds.is_empty() {
+        plan.actions.push(Action::Hold(holds));
+    }
+    if !enters.is_empty() {
+        plan.actions.push(Action::Enter(enters));
+    }
+    if !sends.is_empty() {
+        plan.actions.push(Action::Send(sends));
+    }
+    for key in &seen.leader_ready {
+        plan.actions.push(Action::Tell(key.clone()));
+    }
+    if !needed {
+        if seen.server_alive {
+            plan.actions.push(Action::StopServer);
+        }
+        plan.actions.push(Action::Exit);
+    }
+    plan
+}
+
+/// Says whether the seat is on its way out, so that nothing else is planned for it.
+fn supervise(plan: &mut Plan, at: &SeatKey, team: &Team, seat: &Seat, look: &Seen, now: Duration) -> bool {
+    let Some(spawn) = &seat.spawn else { return false };
+    let starting = seat.state == SeatState::Starting;
+    let ended = look.process_dead || (spawn.claimed.is_none() && look.pane_dead);
+    if let Some(cause) = seat.stopping {
+        if ended || (spawn.claimed.is_none() && !look.pane_known) {
+            plan.actions.push(Action::Stopped(at.clone(), cause));
+        } else {
+            end(plan, at, look, now);
+        }
+        return true;
+    }
+    if spawn.exited.is_some() && !ended {
+        // The seat process is ending what its program left behind; it will not take long.
+        if now >= look.since + STOP && look.asked.is_some() {
+            end(plan, at, look, now);
+        }
+        return true;
+    }
+    if ended {
+        let how = exit_words(seat);
+        if starting {
+            plan.actions.push(Action::Fail(at.clone(), how));
+        } else {
+            plan.actions.push(Action::Stopped(at.clone(), Cause::Exit));
+        }
+        return true;
+    }
+    if starting {
+        if spawn.claimed.is_none() && !look.pane_known {
+            plan.actions.push(Action::Adopt(at.clone()));
+            return true;
+        }
+        if spawn.claimed.is_none() {
+            if now >= look.since + CLAIM {
+                plan.actions.push(Action::Fail(at.clone(), "its process did not begin".to_owned()));
+                return true;
+            }
+            plan.at(look.since + CLAIM);
+        }
+        if now >= look.since + START {
+            let why = format!("it was not ready after {} s", START.as_secs());
+            plan.actions.push(Action::Fail(at.clone(), why));
+            return true;
+        }
+        plan.at(look.since + START);
+        let due = look.start_looked.map_or(look.since + SILENT_START, |it| it + Duration::from_secs(2));
+        if spawn.claimed.is_some() {
+            if now >= due {
+                plan.actions.push(Action::LookAtStart(at.clone()));
+            } else {
+                plan.at(due);
+            }
+        }
+    }
+    let _ = team;
+    false
+}
+
+fn exit_words(seat: &Seat) -> String {
+    match seat.spawn.as_ref().and_then(|it| it.exited) {
+        Some((Some(127), _)) => "its program could not be started".to_owned(),
+        Some((Some(code), _)) => format!("its program ended with exit code {code}"),
+        Some((None, Some(signal))) => format!("its program was ended by signal {signal}"),
+        Some((None, None)) => "its program ended".to_owned(),
+        None => "its process ended".to_owned(),
+    }
+}
+
+fn end(plan: &mut Plan, at: &SeatKey, look: &Seen, now: Duration) {
+    match look.asked {
+        None => plan.actions.push(Action::Ask(at.clone())),
+        Some(asked) if now >= asked + STOP && !look.killed => plan.actions.push(Action::Kill(at.clone())),
+        Some(asked) => plan.at(asked + STOP),
+    }
+}
+
+/// Goes on with what is under way to a composer or by a bell.
+fn lane(
+    plan: &mut Plan,
+    enters: &mut Vec<SeatKey>,
+    at: &SeatKey,
+    team: &Team,
+    seat: &Seat,
+    look: &Seen,
+    now: Duration,
+) {
+    match &look.lane {
+        Lane::Free => {}
+        Lane::Typed(typed) => {
+            let Some(entered) = typed.entered else {
+                if now >= typed.pasted + RECEIPT {
+                    plan.actions.push(Action::GiveUp(at.clone()));
+                    return;
+                }
+                // The first Enter waits for the text to settle, a later try for the text to show.
+                let due = typed.touched.max(typed.pasted + look.typing.settle);
+                if now >= due { enters.push(at.clone()) } else { plan.at(due) }
+                return;
+            };
+            if now >= entered + RECEIPT {
+                plan.actions.push(Action::GiveUp(at.clone()));
+                return;
+            }
+            plan.at(entered + RECEIPT);
+            if typed.presses < PRESSES {
+                let due = typed.touched + look.typing.look_after;
+                if now >= due {
+                    plan.actions.push(Action::Look(at.clone()));
+                } else {
+                    plan.at(due);
+                }
+            }
+        }
+        Lane::Rung { at: rung, .. } => {
+            if now >= *rung + RECEIPT {
+                plan.actions.push(Action::GiveUp(at.clone()));
+            } else {
+                plan.at(*rung + RECEIPT);
+            }
+        }
+    }
+    // Sending, and not by us: another coordinator was at it.
+    let ours: &[MessageId] = match &look.lane {
+        Lane::Free => &[],
+        Lane::Typed(typed) => &typed.ids,
+        Lane::Rung { ids, .. } => ids,
+    };
+    let orphans: Vec<_> = team
+        .messages
+        .values()
+        .filter(|it| !ours.contains(&it.id))
+        .filter_map(|it| {
+            let receipt = it.receipts.get(&at.1).filter(|it| it.step == ReceiptStep::Sending)?;
+            Some((it.id.clone(), receipt.attempts, receipt.attempt.as_ref()?.channel))
+        })
+        .collect();
+    if !orphans.is_empty() {
+        plan.actions.push(Action::Conclude(at.clone(), orphans));
+    } else if seat.dirty.is_some() && look.lane == Lane::Free && seat.is_idle() {
+        let due = look.blocked.map_or(Duration::ZERO, |(_, at)| at + RETRY);
+        if now >= due { plan.actions.push(Action::Prove(at.clone())) } else { plan.at(due) }
+    }
+}
+
+/// Decides whether waiting messages go now, or why they wait.
+fn deliver(
+    plan: &mut Plan,
+    holds: &mut Vec<(TeamKey, MessageId, AgentName, HoldReason)>,
+    at: &SeatKey,
+    team: &Team,
+    seat: &Seat,
+    look: &Seen,
+    now: Duration,
+) -> Option<(SeatKey, Channel, Vec<u64>)> {
+    let waiting: Vec<(u64, &MessageId, Option<HoldReason>)> = team
+        .messages
+        .iter()
+        .filter_map(|(seq, it)| {
+            let receipt = it.receipts.get(&at.1)?;
+            matches!(receipt.step, ReceiptStep::Accepted | ReceiptStep::Held).then_some((*seq, &it.id, receipt.held))
+        })
+        .collect();
+    if waiting.is_empty() {
+        return None;
+    }
+    let channel = seat.spawn.as_ref().map_or(Channel::Keys, |it| it.channel);
+    let channel = if look.deaf { Channel::Keys } else { channel };
+    match why_not(team, seat, look, channel) {
+        None => {}
+        Some(reason) => {
+            holds.extend(
+                waiting
+                    .iter()
+                    .filter(|(_, _, held)| *held != Some(reason))
+                    .map(|(_, id, _)| (at.0.clone(), (*id).clone(), at.1.clone(), reason)),
+            );
+            return None;
+        }
+    }
+    if look.lane != Lane::Free {
+        return None;
+    }
+    if let (Channel::Keys, Some((reason, seen))) = (channel, look.blocked)
+        && now < seen + RETRY
+    {
+        plan.at(seen + RETRY);
+        holds.extend(
+            waiting
+                .iter()
+                .filter(|(_, _, held)| *held != Some(reason))
+                .map(|(_, id, _)| (at.0.clone(), (*id).clone(), at.1.clone(), reason)),
+        );
+        return None;
+    }
+    Some((at.clone(), channel, waiting.iter().map(|(seq, _, _)| *seq).collect()))
+}
+
+/// What the log alone says against handing a message over now.
+fn why_not(team: &Team, seat: &Seat, look: &Seen, channel: Channel) -> Option<HoldReason> {
+    if team.state != TeamState::Running || seat.state != SeatState::Running || seat.stopping.is_some() {
+        return Some(HoldReason::NoSession);
+    }
+    if seat.spawn.as_ref().is_some_and(|it| it.exited.is_some()) || look.process_dead {
+        return Some(HoldReason::NoSession);
+    }
+    if seat.activity.kind == ActivityKind::Limited {
+        return Some(HoldReason::Limited);
+    }
+    if channel == Channel::Bell {
+        return None;
+    }
+    if !seat.approvals.is_empty() {
+        return Some(HoldReason::Dialog);
+    }
+    match seat.activity.kind {
+        ActivityKind::AwaitingApproval | ActivityKind::AwaitingTrust | ActivityKind::Unknown => {
+            return Some(HoldReason::Dialog);
+        }
+        ActivityKind::Working | ActivityKind::Compacting => return Some(HoldReason::Busy),
+        ActivityKind::Limited => return Some(HoldReason::Limited),
+        ActivityKind::Idle => {}
+    }
+    seat.dirty.as_ref().map(|_| HoldReason::Dirty)
+}

@@ -1,0 +1,341 @@
+//! The providers' own records: transcripts and status files, read where they have grown or changed.
+//!
+//! Knows files and what the provider seam says of them. Must not know what follows from it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use chrono::{DateTime, Utc};
+use team_model::{
+    ActivityKind, Event, MessageId, Proof, ReceiptStep, Seat, SeatState, SpawnId, Team, TurnOutcome,
+    find_message_ids,
+};
+use team_provider::{ActivityKind as Shown, Fact, Provider, RecordKind, SeatPlaces, TurnOutcome as Ended};
+
+use super::core::Core;
+use super::plan::SeatKey;
+use crate::error::EngineError;
+use crate::facts;
+use crate::seat_file::SeatFile;
+
+/// How long an idle status may stand against an open turn before the turn counts as interrupted: the hook that
+/// announces its end may still be on its way.
+const STATUS_GRACE: Duration = Duration::from_millis(700);
+/// The most of a transcript that is read at once.
+const CHUNK: u64 = 4 << 20;
+
+/// The records that are watched.
+#[derive(Debug, Default)]
+pub struct Records {
+    seats: BTreeMap<SeatKey, SeatRecords>,
+    /// Directories to be watched for changes.
+    pub dirs: Vec<PathBuf>,
+    /// When to look again although nothing was announced.
+    pub wake: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct SeatRecords {
+    spawn: SpawnId,
+    provider_pid: Option<u32>,
+    seat: Option<SeatFile>,
+    files: Vec<Tracked>,
+    idle_since: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    path: PathBuf,
+    kind: RecordKind,
+    offset: u64,
+    /// Before this point only proofs of messages count: the rest is history.
+    live_from: u64,
+    changed: Option<(SystemTime, u64)>,
+}
+
+impl Core {
+    /// Reads what the programs have written and appends what it proves.
+    pub(super) fn read_records(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let mut found: Vec<(SeatKey, Vec<Event>)> = Vec::new();
+        let mut records = std::mem::take(&mut self.records);
+        let mut dirs: Vec<PathBuf> = Vec::new();
+        records.wake = None;
+        let mut live: BTreeMap<SeatKey, SeatRecords> = BTreeMap::new();
+        for (key, team) in &self.store.state.teams {
+            for (agent, seat) in &team.seats {
+                let Some(spawn) = seat.spawn.as_ref().filter(|_| seat.state.is_live()) else { continue };
+                if spawn.claimed.is_none() {
+                    continue;
+                }
+                let at = (key.clone(), agent.clone());
+                let Some(provider) = team_provider::provider(&seat.spec.provider) else { continue };
+                let mut work = records.seats.remove(&at).filter(|it| it.spawn == spawn.id).unwrap_or_else(|| {
+                    let path = self.workspace.seat_dir(key.as_str(), agent.as_str()).join(&spawn.seat);
+                    SeatRecords {
+                        spawn: spawn.id,
+                        provider_pid: None,
+                        seat: SeatFile::read(&path).ok(),
+                        files: Vec::new(),
+                        idle_since: None,
+                    }
+                });
+                let pid = spawn.provider.as_ref().map(|it| it.pid);
+                work.place(provider, seat, pid);
+                let mut events = Vec::new();
+                let mut idle = false;
+                for file in &mut work.files {
+                    if let Some(dir) = file.path.parent() {
+                        dirs.push(dir.to_owned());
+                    }
+                    file.read(provider, team, &at, seat, spawn.id, pid, &mut events, &mut idle);
+                }
+                // An idle status against an open turn: give the hook its time, then believe the status.
+                let contradicted = idle && seat.turn.is_some();
+                match (contradicted, work.idle_since) {
+                    (true, None) => {
+                        work.idle_since = Some(now);
+                        records.wake = earlier(records.wake, now + STATUS_GRACE);
+                    }
+                    (true, Some(since)) if now >= since + STATUS_GRACE => {
+                        work.idle_since = None;
+                        let proof = Proof { source: "status_file".to_owned(), record: "idle".to_owned() };
+                        let outcome = TurnOutcome::Interrupted;
+                        events.push(Event::TurnEnded { spawn: spawn.id, outcome, why: None, chars: 0, proof });
+                    }
+                    (true, Some(since)) => records.wake = earlier(records.wake, since + STATUS_GRACE),
+                    (false, _) => work.idle_since = None,
+                }
+                if !events.is_empty() {
+                    found.push((at.clone(), events));
+                }
+                live.insert(at, work);
+            }
+        }
+        dirs.sort();
+        dirs.dedup();
+        records.dirs = dirs;
+        records.seats = live;
+        self.records = records;
+        let by = self.by();
+        let any = !found.is_empty();
+        for (at, events) in found {
+            self.store.observe(self.clock.now(), &by, Some(&at.0), events)?;
+        }
+        if any {
+            self.store.refresh()?;
+        }
+        Ok(())
+    }
+
+    /// Directories whose changes may prove something.
+    pub fn watched_dirs(&self) -> &[PathBuf] {
+        &self.records.dirs
+    }
+
+    /// When to go round for the records' sake.
+    pub fn records_wake(&self) -> Option<Duration> {
+        self.records.wake
+    }
+}
+
+fn earlier(one: Option<Duration>, other: Duration) -> Option<Duration> {
+    Some(one.map_or(other, |it| it.min(other)))
+}
+
+impl SeatRecords {
+    fn place(&mut self, provider: &dyn Provider, seat: &Seat, pid: Option<u32>) {
+        let Some(file) = &self.seat else { return };
+        let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
+        if self.provider_pid == pid && !self.files.is_empty() {
+            return;
+        }
+        self.provider_pid = pid;
+        let places = SeatPlaces {
+            config_home: &file.config_home,
+            cwd: &file.cwd,
+            native_id: native,
+            transcript: None,
+            provider_pid: pid,
+        };
+        for watched in provider.files_to_watch(&places) {
+            if !self.files.iter().any(|it| it.path == watched.path) {
+                let live_from = std::fs::metadata(&watched.path).map_or(0, |it| it.len());
+                self.files.push(Tracked {
+                    path: watched.path,
+                    kind: watched.kind,
+                    offset: 0,
+                    live_from,
+                    changed: None,
+                });
+            }
+        }
+    }
+}
+
+impl Tracked {
+    #[expect(clippy::too_many_arguments, reason = "one call, from one place, with what is at hand there")]
+    fn read(
+        &mut self,
+        provider: &dyn Provider,
+        team: &Team,
+        at: &SeatKey,
+        seat: &Seat,
+        spawn: SpawnId,
+        pid: Option<u32>,
+        events: &mut Vec<Event>,
+        idle: &mut bool,
+    ) {
+        match self.kind {
+            RecordKind::Status => {
+                let Ok(meta) = std::fs::metadata(&self.path) else { return };
+                let stamp = meta.modified().ok().map(|it| (it, meta.len()));
+                let Ok(text) = std::fs::read_to_string(&self.path) else { return };
+                let facts = provider.read_record(RecordKind::Status, &text);
+                let ours = facts.iter().all(|it| match it {
+                    Fact::Client { pid: written, .. } => pid.is_none_or(|it| it == *written),
+                    _ => true,
+                });
+                if !ours {
+                    return;
+                }
+                let written = stamp.map(|(time, _)| DateTime::<Utc>::from(time));
+                *idle = facts.iter().any(|it| matches!(it, Fact::Activity { kind: Shown::Idle | Shown::Shell, .. }));
+                if self.changed == stamp && stamp.is_some() {
+                    return;
+                }
+                self.changed = stamp;
+                for fact in &facts {
+                    if let Fact::Activity { kind, .. } = fact
+                        && says_something_new(seat, kind)
+                    {
+                        let proof = Proof { source: "status_file".to_owned(), record: word(kind) };
+                        events.extend(facts::event(spawn, fact, proof, written));
+                    }
+                }
+            }
+            RecordKind::Transcript => {
+                let Some(text) = self.grown() else { return };
+                let mut position = self.offset;
+                for line in text.split_inclusive('\n') {
+                    position += line.len() as u64;
+                    let live = position > self.live_from;
+                    for fact in provider.read_record(RecordKind::Transcript, line.trim_end()) {
+                        transcript_event(team, at, seat, spawn, &fact, live, events);
+                    }
+                }
+                self.offset = position;
+            }
+        }
+    }
+
+    /// Reads the complete lines that were added.
+    fn grown(&self) -> Option<String> {
+        let length = std::fs::metadata(&self.path).ok()?.len();
+        if length <= self.offset {
+            return None;
+        }
+        let mut file = File::open(&self.path).ok()?;
+        file.seek(SeekFrom::Start(self.offset)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(CHUNK.max(length - self.offset)).read_to_end(&mut bytes).ok()?;
+        let end = bytes.iter().rposition(|it| *it == b'\n')? + 1;
+        bytes.truncate(end);
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+fn word(kind: &Shown) -> String {
+    match kind {
+        Shown::Idle => "idle",
+        Shown::Working => "busy",
+        Shown::AwaitingApproval { .. } | Shown::DialogOpen => "waiting",
+        Shown::Compacting => "compacting",
+        Shown::Shell => "shell",
+        Shown::Unknown { .. } => "unknown",
+    }
+    .to_owned()
+}
+
+/// Says whether a status adds to what the state holds; the same again is no line.
+fn says_something_new(seat: &Seat, kind: &Shown) -> bool {
+    let known = seat.activity.kind;
+    match kind {
+        Shown::Idle | Shown::Shell => {
+            let starting = seat.state == SeatState::Starting;
+            // An open turn ends by its hook, or after the grace.
+            (starting && seat.spawn.as_ref().is_some_and(|it| !it.needs.is_empty()))
+                || (known != ActivityKind::Idle && seat.turn.is_none())
+        }
+        Shown::Working => known != ActivityKind::Working,
+        Shown::AwaitingApproval { .. } => known != ActivityKind::AwaitingApproval,
+        Shown::Compacting => known != ActivityKind::Compacting,
+        Shown::DialogOpen | Shown::Unknown { .. } => {
+            !matches!(known, ActivityKind::Unknown | ActivityKind::Limited | ActivityKind::AwaitingTrust)
+        }
+    }
+}
+
+fn transcript_event(
+    team: &Team,
+    at: &SeatKey,
+    seat: &Seat,
+    spawn: SpawnId,
+    fact: &Fact,
+    live: bool,
+    events: &mut Vec<Event>,
+) {
+    let proof = |record: &str| Proof { source: "transcript".to_owned(), record: record.to_owned() };
+    let step = |id: &MessageId| {
+        team.message(id).and_then(|it| it.receipts.get(&at.1)).filter(|it| it.attempts > 0).map(|it| it.step)
+    };
+    let mut submitted = |text: &str, in_turn: bool, record: &str| {
+        for id in find_message_ids(text) {
+            let new = match step(&id) {
+                Some(ReceiptStep::Sending | ReceiptStep::Unknown) => true,
+                Some(ReceiptStep::Submitted) => in_turn,
+                _ => false,
+            };
+            if new {
+                events.push(Event::MessageSubmitted {
+                    id,
+                    receiver: at.1.clone(),
+                    in_turn,
+                    proof: proof(record),
+                });
+            }
+        }
+    };
+    match fact {
+        Fact::Enqueued { text } => submitted(text, false, "enqueue"),
+        Fact::TakenInTurn { text } => submitted(text, true, "taken in turn"),
+        Fact::TurnStarted { prompt: Some(prompt), .. } => submitted(prompt, live && seat.turn.is_some(), "user"),
+        Fact::TurnEnded { outcome, .. } if live && seat.turn.is_some() => {
+            if matches!(outcome, Ended::Interrupted) {
+                events.extend(facts::event(spawn, fact, proof("interrupted"), None));
+            }
+        }
+        Fact::Limited { .. } if live && seat.activity.kind != ActivityKind::Limited => {
+            events.extend(facts::event(spawn, fact, proof("limit"), None));
+        }
+        _ => {}
+    }
+}
+
+/// Where the messages of a bell lie.
+pub(super) fn inbox_of(core: &Core, at: &SeatKey) -> Option<(PathBuf, PathBuf)> {
+    let spawn = core.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?;
+    let known = core.records.seats.get(at).filter(|it| it.spawn == spawn.id).and_then(|it| it.seat.as_ref());
+    let read;
+    let seat = if let Some(known) = known {
+        known
+    } else {
+        let path = core.workspace.seat_dir(at.0.as_str(), at.1.as_str()).join(&spawn.seat);
+        read = SeatFile::read(Path::new(&path)).ok()?;
+        &read
+    };
+    Some((seat.inbox.clone()?, seat.bell.clone()?))
+}

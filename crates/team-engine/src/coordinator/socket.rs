@@ -1,0 +1,112 @@
+//! The coordinator's socket: requests that only a person may make, and the line by which seats see that it lives.
+//!
+//! The caller is who the kernel says it is. A process with a seat among its ancestors is refused.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use team_model::{By, State, TeamKey};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::core::Core;
+use crate::decide::{self, Refusal};
+use crate::error::EngineError;
+use crate::process;
+
+/// What may be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Request {
+    /// Shut a team down.
+    Shutdown {
+        /// Which.
+        team: String,
+        /// Without grace.
+        now: bool,
+    },
+    /// Forget a stopped team.
+    Delete {
+        /// Which.
+        team: String,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether it was done.
+    pub ok: bool,
+    /// Why not, as a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Why not, as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Opens the socket, private to this user.
+pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
+    }
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Who is at the other end.
+pub fn peer(stream: &UnixStream) -> Option<u32> {
+    stream.peer_cred().ok()?.pid().and_then(|it| u32::try_from(it).ok())
+}
+
+impl Core {
+    /// Answers one request.
+    pub fn answer(&mut self, line: &str, peer: Option<u32>) -> Answer {
+        let done = serde_json::from_str::<Request>(line)
+            .map_err(|error| EngineError::Refused(Refusal::new("bad_request", error.to_string())))
+            .and_then(|request| self.carry_out(&request, peer));
+        match done {
+            Ok(()) => Answer { ok: true, code: None, message: None, hint: None },
+            Err(error) => Answer {
+                ok: false,
+                code: Some(error.code().to_owned()),
+                message: Some(error.to_string()),
+                hint: error.hint(),
+            },
+        }
+    }
+
+    fn carry_out(&mut self, request: &Request, peer: Option<u32>) -> Result<(), EngineError> {
+        self.store.refresh()?;
+        if let Some(agent) = seat_above(&self.store.state, peer) {
+            let message = format!("agent `{agent}` may not do this: it is for a person or the leader");
+            return Err(Refusal::new("not_allowed", message).into());
+        }
+        let (team, events): (&String, fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>) =
+            match request {
+                Request::Shutdown { team, .. } => (team, decide::plan_stop),
+                Request::Delete { team } => (team, |state, key, _| decide::delete_team(state, key)),
+            };
+        let now = matches!(request, Request::Shutdown { now: true, .. });
+        let key = TeamKey::new(team)
+            .map_err(|error| Refusal::new("bad_name", error.to_string()))
+            .map_err(EngineError::from)?;
+        let at = self.clock.now();
+        self.store.decide(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
+    }
+}
+
+/// The agent whose seat is above a process.
+fn seat_above(state: &State, peer: Option<u32>) -> Option<String> {
+    let above = process::ancestors(peer?);
+    state.teams.values().flat_map(|it| &it.seats).find_map(|(name, seat)| {
+        let claimed = seat.spawn.as_ref()?.claimed.as_ref()?;
+        above.iter().any(|(pid, stat)| *pid == claimed.pid && stat.start == claimed.start).then(|| name.to_string())
+    })
+}

@@ -1,0 +1,283 @@
+//! Accepting a message: who it goes to, whether it was sent before, which task it makes.
+
+use std::collections::BTreeMap;
+
+use team_model::{
+    AgentName, Body, ClosesOn, Event, MessageId, MessageKind, State, TaskId, Team, TeamKey, TeamState,
+};
+
+use super::Refusal;
+
+/// A message that somebody wants to send.
+#[derive(Debug, Clone)]
+pub struct SendCommand {
+    /// The team it goes to.
+    pub team: TeamKey,
+    /// The sender's seat in that team, if it has one.
+    pub sender: Option<AgentName>,
+    /// How the sender is shown and can be answered.
+    pub from: String,
+    /// The receivers as written.
+    pub to: Vec<String>,
+    /// Its kind.
+    pub kind: MessageKind,
+    /// Its text.
+    pub body: Body,
+    /// The first line, for the task's subject.
+    pub subject: String,
+    /// The task it belongs to.
+    pub task: Option<TaskId>,
+    /// What it answers.
+    pub reply_to: Option<MessageId>,
+    /// The sender's own id.
+    pub own_id: Option<String>,
+    /// An earlier message of that id that has left the state.
+    pub prior: Option<PriorMessage>,
+    /// A free label.
+    pub case_id: Option<String>,
+    /// Whether a result is owed for it.
+    pub watch_result: bool,
+    /// Labels for those who show it.
+    pub presentation: BTreeMap<String, String>,
+    /// Arguments that were given and do not count.
+    pub ignored: BTreeMap<String, String>,
+}
+
+/// A message of the same own id, found in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PriorMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// The hash of its text.
+    pub hash: String,
+}
+
+/// What became of the wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SendOutcome {
+    /// The messages, one per receiver where each owes a result.
+    pub messages: Vec<SentMessage>,
+    /// Whether they had been accepted before.
+    pub repeated: bool,
+}
+
+/// One accepted message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Its id.
+    pub id: MessageId,
+    /// Its receivers.
+    pub to: Vec<AgentName>,
+    /// Whether the leader is one of them.
+    pub to_leader: bool,
+    /// The task it handed over.
+    pub task: Option<TaskId>,
+}
+
+/// Receivers, resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Address {
+    /// The seats.
+    pub seats: Vec<AgentName>,
+    /// Whether the leader is one of them.
+    pub leader: bool,
+    /// As shown to the receivers.
+    pub shown: String,
+}
+
+/// Finds names that look like `wanted`, nearest first.
+pub fn near_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let folded = team_model::fold_case(wanted);
+    let mut near: Vec<(usize, String)> = names
+        .map(|name| (strsim::damerau_levenshtein(&folded, &team_model::fold_case(name)), name.to_owned()))
+        .filter(|(distance, name)| *distance <= 2.max(name.chars().count() / 3) || name.starts_with(wanted))
+        .collect();
+    near.sort();
+    near.into_iter().take(3).map(|(_, name)| name).collect()
+}
+
+/// Resolves what a sender wrote behind `to`.
+pub fn resolve(team: &Team, sender: Option<&AgentName>, to: &[String]) -> Result<Address, Refusal> {
+    let mut address = Address::default();
+    let mut shown: Vec<String> = Vec::new();
+    for wanted in to.iter().flat_map(|it| it.split(',')).map(str::trim).filter(|it| !it.is_empty()) {
+        match wanted {
+            "all" | "*" => {
+                let others: Vec<_> = team.seats.keys().filter(|it| Some(*it) != sender).cloned().collect();
+                if others.is_empty() {
+                    return Err(Refusal::new("nobody_there", "there is no other agent in this team"));
+                }
+                address.seats.extend(others);
+                shown.push("all".to_owned());
+            }
+            "leader" => {
+                if sender.is_none() {
+                    return Err(Refusal::new("self", "a message to `leader` would go to yourself"));
+                }
+                address.leader = true;
+                shown.push("leader".to_owned());
+            }
+            "manager" => {
+                let Some(seat) = sender.and_then(|it| team.seats.get(it)) else {
+                    return Err(Refusal::new("unknown_receiver", "only an agent has a `manager`"));
+                };
+                match &seat.manager {
+                    Some(manager) => {
+                        address.seats.push(manager.clone());
+                        shown.push(manager.to_string());
+                    }
+                    None => {
+                        address.leader = true;
+                        shown.push("leader".to_owned());
+                    }
+                }
+            }
+            name => {
+                let normal = AgentName::new(name).ok();
+                let Some(found) = normal.and_then(|it| team.seats.get_key_value(&it)).map(|(it, _)| it) else {
+                    return Err(unknown_receiver(team, name));
+                };
+                if Some(found) == sender {
+                    return Err(Refusal::new("self", format!("`{name}` is yourself")));
+                }
+                address.seats.push(found.clone());
+                shown.push(found.to_string());
+            }
+        }
+    }
+    if shown.is_empty() {
+        return Err(Refusal::new("unknown_receiver", "no receiver is named"));
+    }
+    address.seats.sort();
+    address.seats.dedup();
+    let mut once: Vec<String> = Vec::new();
+    for name in shown {
+        if !once.contains(&name) {
+            once.push(name);
+        }
+    }
+    address.shown = once.join(", ");
+    Ok(address)
+}
+
+fn unknown_receiver(team: &Team, name: &str) -> Refusal {
+    let names = || team.seats.keys().map(AgentName::as_str).chain(["leader", "all"]);
+    let near = near_names(name, names());
+    let refusal = Refusal::new("unknown_receiver", format!("no agent is named `{name}`"));
+    if near.is_empty() {
+        refusal.with_hint(format!("the team has: {}", names().collect::<Vec<_>>().join(", ")))
+    } else {
+        refusal.with_hint(format!("did you mean `{}`?", near.join("`, `")))
+    }
+}
+
+/// Decides whether a message is accepted.
+pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event>, SendOutcome), Refusal> {
+    let team = state.teams.get(&command.team).ok_or_else(|| {
+        Refusal::new("no_such_team", format!("no team `{}` was started here", command.team))
+            .with_hint(format!("run `team-agent quick-start .team/{}`", command.team))
+    })?;
+    if let Some(done) = repeated(state, team, command)? {
+        return Ok((Vec::new(), done));
+    }
+    if team.state != TeamState::Running {
+        return Err(Refusal::new("team_stopped", format!("team `{}` is not running", command.team))
+            .with_hint("run `team-agent restart` first"));
+    }
+    let address = resolve(team, command.sender.as_ref(), &command.to)?;
+    if let Some(reply_to) = &command.reply_to
+        && let MessageId::Seq(seq) = reply_to
+        && *seq > state.seq
+    {
+        return Err(Refusal::new("unknown_message", format!("there is no message `{reply_to}`")));
+    }
+    if let Some(task) = command.task
+        && (task.0 == 0 || task.0 > team.last_task)
+    {
+        return Err(Refusal::new("task_not_found", format!("there is no task `{task}`")));
+    }
+    if command.watch_result && (address.seats.is_empty() || address.leader) {
+        return Err(Refusal::new("not_an_agent", "only an agent can owe a result")
+            .with_hint("leave `leader` out, or leave out `--watch-result`"));
+    }
+    if command.watch_result && command.own_id.is_some() && address.seats.len() > 1 {
+        return Err(Refusal::new("id_conflict", "one own id cannot name the tasks of several agents")
+            .with_hint("send to each agent with an id of its own"));
+    }
+    let groups: Vec<Vec<AgentName>> = if command.watch_result {
+        address.seats.iter().map(|it| vec![it.clone()]).collect()
+    } else {
+        vec![address.seats.clone()]
+    };
+    let mut events = Vec::new();
+    let mut messages = Vec::new();
+    let mut last_task = team.last_task;
+    for to in groups {
+        let seq = state.seq + 1 + events.len() as u64;
+        let id = command.own_id.clone().map_or(MessageId::Seq(seq), MessageId::Own);
+        let task = command.watch_result.then(|| {
+            last_task += 1;
+            TaskId(last_task)
+        });
+        events.push(Event::MessageAccepted {
+            id: id.clone(),
+            kind: if command.watch_result { MessageKind::Brief } else { command.kind },
+            from: command.from.clone(),
+            to: to.clone(),
+            to_leader: address.leader,
+            addressed: address.shown.clone(),
+            task: task.or(command.task),
+            reply_to: command.reply_to.clone(),
+            request: None,
+            run: None,
+            case_id: command.case_id.clone(),
+            presentation: command.presentation.clone(),
+            ignored: command.ignored.clone(),
+            body: command.body.clone(),
+        });
+        if let Some(task) = task {
+            events.push(Event::TaskCreated {
+                id: task,
+                creator: command.from.clone(),
+                subject: command.subject.chars().take(200).collect(),
+                owner: to.first().cloned(),
+                depends_on: Vec::new(),
+                closes_on: ClosesOn::Report,
+                run: None,
+                message: Some(id.clone()),
+                case_id: command.case_id.clone(),
+            });
+        }
+        messages.push(SentMessage { id, to, to_leader: address.leader, task });
+    }
+    Ok((events, SendOutcome { messages, repeated: false }))
+}
+
+/// The same id with the same text is the same message; with another text it is a conflict.
+fn repeated(state: &State, team: &Team, command: &SendCommand) -> Result<Option<SendOutcome>, Refusal> {
+    let Some(own) = &command.own_id else { return Ok(None) };
+    if !team_model::is_own_message_id(own) {
+        return Err(Refusal::new("bad_message_id", format!("`{own}` cannot be a message id of your own"))
+            .with_hint("use 1 to 64 of the characters A-Z a-z 0-9 . _ : - and none of our forms (`m-17`)"));
+    }
+    let known = state
+        .own_ids
+        .iter()
+        .rev()
+        .find(|(it, _, _)| it == own)
+        .map(|(_, id, hash)| PriorMessage { id: id.clone(), hash: hash.clone() })
+        .or_else(|| command.prior.clone());
+    let Some(known) = known else { return Ok(None) };
+    if known.hash != command.body.hash {
+        return Err(Refusal::new("id_conflict", format!("message `{own}` was sent before with another text"))
+            .with_hint("use another id for another text"));
+    }
+    let message = team.message(&known.id);
+    let sent = SentMessage {
+        id: known.id,
+        to: message.map(|it| it.receipts.keys().cloned().collect()).unwrap_or_default(),
+        to_leader: message.is_some_and(|it| it.to_leader),
+        task: message.and_then(|it| it.task),
+    };
+    Ok(Some(SendOutcome { messages: vec![sent], repeated: true }))
+}

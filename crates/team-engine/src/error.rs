@@ -1,0 +1,181 @@
+//! What can go wrong in an operation, with the kind that decides the exit code.
+
+use std::path::PathBuf;
+
+use crate::decide::Refusal;
+use crate::seat_file::SeatFileError;
+use crate::workspace::WorkspaceError;
+
+/// Which exit code an error has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Refused or failed: 1.
+    User,
+    /// The words of the call are off: 2.
+    Usage,
+    /// Something this needs is missing on the machine: 3.
+    Environment,
+    /// Not yet; the wish stands: 4.
+    NotYet,
+    /// Ours: 70.
+    Bug,
+}
+
+/// An operation that did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// A rule refused it; nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The workspace cannot be used.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The log cannot be used.
+    #[error(transparent)]
+    Log(#[from] team_journal::Error),
+    /// The spec has errors.
+    #[error(transparent)]
+    Spec(#[from] team_spec::SpecErrors),
+    /// A team directory cannot be used.
+    #[error(transparent)]
+    Locate(#[from] team_spec::LocateError),
+    /// A team directory cannot be brought below `.team/`.
+    #[error(transparent)]
+    Copy(#[from] team_spec::CopyError),
+    /// A profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] team_spec::ProfileError),
+    /// tmux did not do it.
+    #[error(transparent)]
+    Tmux(#[from] team_tmux::TmuxError),
+    /// A provider cannot start like this.
+    #[error(transparent)]
+    Unsupported(#[from] team_provider::Unsupported),
+    /// A seat file cannot be used.
+    #[error(transparent)]
+    SeatFile(#[from] SeatFileError),
+    /// A failpoint was reached.
+    #[error(transparent)]
+    Died(#[from] crate::failpoint::Died),
+    /// A program is not installed.
+    #[error("`{program}` is not on the PATH")]
+    NoProgram {
+        /// Its name.
+        program: String,
+    },
+    /// Something the log should hold is not there.
+    #[error("{what} `{id}` is not in the log")]
+    Gone {
+        /// What kind of thing.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// The coordinator could not be started or did not answer.
+    #[error("the coordinator {0}")]
+    Coordinator(String),
+    /// What was wanted has not happened yet.
+    #[error("{0}")]
+    NotYet(String),
+    /// The words of the call are off.
+    #[error("{message}")]
+    Usage {
+        /// What is off.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// A file operation failed.
+    #[error("failed to {doing} `{path}`")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+impl EngineError {
+    /// Says which exit code it has.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(_) | Self::Spec(_)
+            | Self::Locate(_)
+            | Self::Copy(_)
+            | Self::Profile(_) | Self::Unsupported(_) => {
+                ErrorKind::User
+            }
+            Self::Workspace(WorkspaceError::NoTeam(_)) | Self::Gone { .. } => ErrorKind::User,
+            Self::Workspace(_)
+            | Self::Log(_)
+            | Self::Tmux(_)
+            | Self::NoProgram { .. }
+            | Self::Coordinator(_)
+            | Self::SeatFile(_)
+            | Self::Io { .. } => ErrorKind::Environment,
+            Self::NotYet(_) => ErrorKind::NotYet,
+            Self::Died(_) => ErrorKind::Bug,
+            Self::Usage { .. } => ErrorKind::Usage,
+        }
+    }
+
+    /// Returns a word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.code,
+            Self::Workspace(WorkspaceError::NoTeam(_)) => "no_team",
+            Self::Workspace(_) => "workspace",
+            Self::Log(error) => error.code(),
+            Self::Spec(_) => "spec_errors",
+            Self::Locate(_) | Self::Copy(_) => "team_directory",
+            Self::Profile(_) => "profile",
+            Self::Tmux(_) => "tmux",
+            Self::Unsupported(_) => "unsupported",
+            Self::SeatFile(_) => "seat_file",
+            Self::NoProgram { .. } => "no_program",
+            Self::Gone { .. } => "not_found",
+            Self::Coordinator(_) => "coordinator",
+            Self::NotYet(_) => "not_yet",
+            Self::Died(_) => "failpoint",
+            Self::Usage { .. } => "usage",
+            Self::Io { .. } => "io",
+        }
+    }
+
+    /// Says what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(refusal) => refusal.hint.clone(),
+            Self::Workspace(error) => error.hint(),
+            Self::Log(error) => error.hint(),
+            Self::Locate(error) => error.hint(),
+            Self::Copy(error) => error.hint(),
+            Self::Profile(error) => error.hint(),
+            Self::Tmux(error) => error.hint(),
+            Self::Unsupported(error) => error.hint(),
+            Self::NoProgram { program } => Some(format!("install `{program}`, or put its directory on the PATH")),
+            Self::Coordinator(_) => {
+                Some("run `team-agent coordinator --foreground` to see what it says".to_owned())
+            }
+            Self::Usage { hint, .. } => hint.clone(),
+            Self::Spec(_) | Self::Died(_) | Self::SeatFile(_) | Self::Gone { .. } | Self::NotYet(_) | Self::Io { .. } => None,
+        }
+    }
+}
+
+/// Renders an error with its causes in one line.
+pub fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,85 @@
+//! What a provider's record proves, as events of the log: ids, kinds and lengths, never a prompt or an output.
+
+use chrono::{DateTime, TimeZone as _, Utc};
+use team_model::{ActivityKind, Event, Proof, SpawnId, TurnOutcome, find_message_ids};
+use team_provider::{ActivityKind as Seen, Fact, TurnOutcome as Ended};
+
+/// The most bytes of a permission question that the log keeps.
+const QUESTION: usize = 4096;
+
+/// Turns the facts of one hook call into events.
+pub fn from_hook(spawn: SpawnId, hook: &str, facts: &[Fact]) -> Vec<Event> {
+    let proof = || Proof { source: "hook".to_owned(), record: hook.to_owned() };
+    facts.iter().filter_map(|it| event(spawn, it, proof(), None)).collect()
+}
+
+/// Turns one fact into an event, where it says something of its own.
+pub fn event(spawn: SpawnId, fact: &Fact, proof: Proof, at: Option<DateTime<Utc>>) -> Option<Event> {
+    let activity = |activity, reason: Option<String>, until| Event::ActivityObserved {
+        spawn,
+        activity,
+        reason,
+        until,
+        at,
+        proof: proof.clone(),
+    };
+    Some(match fact {
+        Fact::SessionStarted { native_id, source, .. } => {
+            Event::SessionStarted { spawn, native: native_id.clone(), source: source.clone() }
+        }
+        Fact::TurnStarted { prompt, .. } => {
+            let prompt = prompt.as_deref().unwrap_or_default();
+            Event::TurnStarted {
+                spawn,
+                messages: find_message_ids(prompt),
+                chars: prompt.chars().count() as u64,
+                proof,
+            }
+        }
+        Fact::TurnEnded { outcome, text, .. } => {
+            let (outcome, why) = match outcome {
+                Ended::Answer | Ended::Unstated => (TurnOutcome::Answer, None),
+                Ended::Interrupted => (TurnOutcome::Interrupted, None),
+                Ended::Error { kind } => (TurnOutcome::Error, Some(kind.clone())),
+            };
+            let chars = text.as_deref().unwrap_or_default().chars().count() as u64;
+            Event::TurnEnded { spawn, outcome, why, chars, proof }
+        }
+        Fact::Activity { kind, .. } => match kind {
+            Seen::Idle => activity(ActivityKind::Idle, None, None),
+            Seen::Working => activity(ActivityKind::Working, None, None),
+            Seen::AwaitingApproval { for_what } => {
+                activity(ActivityKind::AwaitingApproval, Some(for_what.clone()), None)
+            }
+            Seen::DialogOpen => activity(ActivityKind::Unknown, Some("a dialog is open".to_owned()), None),
+            Seen::Compacting => activity(ActivityKind::Compacting, None, None),
+            Seen::Shell => activity(ActivityKind::Idle, Some("a background command runs on".to_owned()), None),
+            Seen::Unknown { word } => {
+                activity(ActivityKind::Unknown, Some(format!("the program says `{word}`")), None)
+            }
+        },
+        Fact::ApprovalRequested { tool, input_summary, choices, .. } => Event::ApprovalRequested {
+            spawn,
+            tool: tool.clone(),
+            input: Some(cut(input_summary, QUESTION)).filter(|it| !it.is_empty()),
+            choices: choices.clone(),
+            proof,
+        },
+        Fact::ApprovalResolved { .. } => Event::ApprovalClosed { spawn, how: proof.record },
+        Fact::Limited { until, text } => {
+            let until = until.and_then(|it| Utc.timestamp_opt(it, 0).single());
+            activity(ActivityKind::Limited, Some(cut(text, 200)), until)
+        }
+        Fact::Compacting { .. } => activity(ActivityKind::Compacting, None, None),
+        Fact::Compacted { .. } => Event::SessionCompacted { spawn },
+        _ => return None,
+    })
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

@@ -1,0 +1,165 @@
+//! Sees to it that a coordinator runs: starts one detached, and watches it from a seat.
+//!
+//! Knows the coordinator's socket. Must not know what the coordinator does.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::EngineError;
+use crate::workspace::Workspace;
+
+/// How long a command waits for the coordinator's answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Connects to the coordinator of a workspace, if one listens.
+pub fn connect(workspace: &Workspace) -> Option<UnixStream> {
+    UnixStream::connect(workspace.coordinator_socket()).ok()
+}
+
+/// Makes sure that a coordinator runs, and connects to it.
+pub fn ensure(workspace: &Workspace) -> Result<UnixStream, EngineError> {
+    let mut last = String::new();
+    // One that is just going away answers the lock but not the socket: then the next round starts its successor.
+    for round in 0..40u64 {
+        if let Some(stream) = connect(workspace) {
+            return Ok(stream);
+        }
+        last = start(workspace)?;
+        if last == "ready" {
+            continue;
+        }
+        if last != "busy" {
+            break;
+        }
+        wait(Duration::from_millis(5 * round.min(20)));
+    }
+    connect(workspace).ok_or_else(|| {
+        EngineError::Coordinator(if last.is_empty() { "did not start".to_owned() } else { format!("did not start: {last}") })
+    })
+}
+
+/// Waits where nothing can announce what is waited for.
+fn wait(time: Duration) {
+    use nix::poll::{PollTimeout, poll};
+    let _ = poll(&mut [], PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO));
+}
+
+/// Starts a coordinator detached from this process and returns its first word: `ready`, `busy` or an error.
+fn start(workspace: &Workspace) -> Result<String, EngineError> {
+    let program = self_exe();
+    let log = workspace.state_dir.join("coordinator.log");
+    let failed = |doing, path: &PathBuf| {
+        let path = path.clone();
+        move |source| EngineError::Io { doing, path, source }
+    };
+    let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed("open", &log))?;
+    let mut command = Command::new(&program);
+    command
+        .arg("coordinator")
+        .arg("--workspace")
+        .arg(&workspace.root)
+        .arg("--detach")
+        .env_remove(crate::seat_file::SEAT_VARIABLE)
+        .env_remove("TMUX")
+        .env_remove("TMUX_PANE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .current_dir("/");
+    // SAFETY: setsid is async-signal-safe.
+    #[expect(unsafe_code, reason = "a session of its own must begin between fork and exec")]
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            nix::sys::signal::SigSet::all().thread_unblock()?;
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().map_err(failed("start", &program))?;
+    let mut word = String::new();
+    if let Some(out) = child.stdout.take() {
+        let _ = BufReader::new(out).read_line(&mut word);
+    }
+    // The child forked once more and ends at once; its child goes on alone.
+    let _ = child.wait();
+    Ok(word.trim().to_owned())
+}
+
+/// This program's own path, also after it was replaced on disk.
+pub fn self_exe() -> PathBuf {
+    if let Some(named) = std::env::var_os("TEAM_AGENT_EXE") {
+        return PathBuf::from(named);
+    }
+    let exe = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("team-agent"));
+    match exe.to_str().and_then(|it| it.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => exe,
+    }
+}
+
+/// Sends one request to the coordinator and returns its answer.
+pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<serde_json::Value, EngineError> {
+    let mut stream = ensure(workspace)?;
+    let failed = |error: std::io::Error| EngineError::Coordinator(format!("did not answer: {error}"));
+    stream.set_read_timeout(Some(ANSWER)).map_err(failed)?;
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).map_err(failed)?;
+    serde_json::from_str(&answer).map_err(|_| EngineError::Coordinator("went away before it answered".to_owned()))
+}
+
+/// Watches the coordinator from a seat and starts a successor when it is gone.
+#[derive(Debug)]
+pub struct Guardian {
+    workspace: Workspace,
+    stream: Option<UnixStream>,
+    tries: u32,
+}
+
+impl Guardian {
+    /// Begins to watch.
+    pub fn new(workspace: &Workspace) -> Self {
+        Self { workspace: workspace.clone(), stream: connect(workspace), tries: 0 }
+    }
+
+    /// The socket whose end tells that the coordinator is gone.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.as_ref().map(UnixStream::as_fd)
+    }
+
+    /// When to look again without a word from the socket.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.stream.is_none().then(|| Duration::from_millis(50 << self.tries.min(6)))
+    }
+
+    /// Connects, or starts a successor; `lost` says that the socket spoke, which it only does at its end.
+    pub fn tend(&mut self, lost: bool) {
+        if lost {
+            self.stream = None;
+            self.tries = 0;
+        } else if self.stream.is_some() {
+            return;
+        }
+        self.stream = connect(&self.workspace);
+        if self.stream.is_some() {
+            self.tries = 0;
+            return;
+        }
+        self.tries += 1;
+        // One of the seats of this workspace starts the successor; the others wait for it.
+        let path = self.workspace.state_dir.join("locks/starter");
+        let Ok(file) = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path) else { return };
+        let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
+        if connect(&self.workspace).is_none() {
+            let _ = start(&self.workspace);
+        }
+        self.stream = connect(&self.workspace);
+    }
+}

@@ -1,0 +1,170 @@
+//! Ends: shutdown, delete, and attaching to a screen.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use team_model::{SeatState, TeamKey, TeamState};
+
+use super::Engine;
+use crate::coordinator::{Answer, Request};
+use crate::decide::Refusal;
+use crate::error::EngineError;
+use crate::{guardian, process};
+
+/// How long a shutdown may take before the command says that it is still going on.
+const SHUTDOWN: Duration = Duration::from_secs(20);
+
+/// A team that was shut down.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShutDown {
+    /// The team.
+    pub team: String,
+    /// The agents that ended now.
+    pub stopped: Vec<String>,
+    /// Results that nobody has collected.
+    pub uncollected: usize,
+    /// Tasks that are open.
+    pub open_tasks: usize,
+    /// Whether it was stopped before.
+    pub already: bool,
+    /// How it can go on.
+    pub restart: String,
+}
+
+/// A team that was deleted.
+#[derive(Debug, Clone, Serialize)]
+pub struct Deleted {
+    /// The team.
+    pub team: String,
+    /// What stays on disk.
+    pub kept: Vec<PathBuf>,
+}
+
+/// What `attach` runs.
+#[derive(Debug, Clone)]
+pub struct AttachTarget {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Variables that the program must not have.
+    pub env_remove: Vec<String>,
+}
+
+impl Engine {
+    fn ask(&self, request: &Request) -> Result<(), EngineError> {
+        let value = serde_json::to_value(request).unwrap_or_default();
+        let answer: Answer = serde_json::from_value(guardian::request(&self.workspace, &value)?)
+            .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")))?;
+        if answer.ok {
+            return Ok(());
+        }
+        let code = match answer.code.as_deref() {
+            Some("not_allowed") => "not_allowed",
+            Some("team_running") => "team_running",
+            Some("no_such_team") => "no_such_team",
+            _ => "refused",
+        };
+        Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
+    }
+
+    /// Shuts a team down: sessions end, everything is kept.
+    pub fn shutdown(&mut self, now: bool) -> Result<ShutDown, EngineError> {
+        let key = self.team()?;
+        let before = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
+        let already = before.state == TeamState::Stopped;
+        let live: Vec<String> =
+            before.seats.iter().filter(|(_, it)| it.state.is_live()).map(|(name, _)| name.to_string()).collect();
+        if !already {
+            self.ask(&Request::Shutdown { team: key.to_string(), now })?;
+            let limit = self.clock.elapsed() + SHUTDOWN;
+            let done = self.follow_until(limit, |state| {
+                let team = state.teams.get(&key);
+                let stopped = team.is_none_or(|it| matches!(it.state, TeamState::Stopped | TeamState::Lost));
+                let any = state.teams.values().any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
+                // The last team takes the server and the coordinator with it.
+                (stopped && (any || state.coordinator.is_none())).then_some(())
+            })?;
+            if done.is_none() {
+                return Err(EngineError::NotYet(format!("team `{key}` is still shutting down")));
+            }
+            self.forget_secrets(&key);
+        }
+        let team = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
+        let flag = if key.as_str() == team_spec::DEFAULT_KEY { String::new() } else { format!(" --team {key}") };
+        Ok(ShutDown {
+            team: key.to_string(),
+            stopped: live,
+            uncollected: team.results.uncollected.len(),
+            open_tasks: team.tasks.len(),
+            already,
+            restart: format!("team-agent restart{flag}"),
+        })
+    }
+
+    /// A stopped team leaves no captured environment behind.
+    fn forget_secrets(&self, key: &TeamKey) {
+        let _ = std::fs::remove_file(self.workspace.state_dir.join("env").join(format!("{key}.json")));
+    }
+
+    /// Forgets a stopped team: its state goes, what people wrote stays.
+    pub fn delete(&mut self, name: &str, confirm: bool) -> Result<Deleted, EngineError> {
+        self.team = Some(name.to_owned());
+        let key = self.team()?;
+        if !confirm {
+            return Err(Refusal::new("not_confirmed", format!("deleting team `{key}` forgets its tasks, messages and results"))
+                .with_hint(format!("add `--confirm`: team-agent delete {key} --confirm"))
+                .into());
+        }
+        self.ask(&Request::Delete { team: key.to_string() })?;
+        let home = self.workspace.team_root().join(key.as_str());
+        for part in ["spec.json", "runs", "shared", "runtime"] {
+            let path = home.join(part);
+            let _ = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        }
+        let _ = std::fs::remove_dir_all(self.workspace.state_dir.join("seats").join(key.as_str()));
+        self.forget_secrets(&key);
+        let kept = std::fs::read_dir(&home)
+            .map(|it| it.filter_map(|it| Some(it.ok()?.path())).collect())
+            .unwrap_or_default();
+        Ok(Deleted { team: key.to_string(), kept })
+    }
+
+    /// What shows a seat's screen, or the whole team's.
+    pub fn attach(&self, agent: Option<&str>, may_type: bool) -> Result<AttachTarget, EngineError> {
+        let key = self.team()?;
+        let store = self.store()?;
+        let team = store.state.teams.get(&key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
+        let restart = "run `team-agent restart` to start it again";
+        let server = store.state.server.as_ref().filter(|it| process::is_alive(&it.process)).ok_or_else(|| {
+            Refusal::new("team_stopped", format!("team `{key}` has no terminal: it is not running")).with_hint(restart)
+        })?;
+        let pane = match agent {
+            None => None,
+            Some(name) => {
+                let (found, seat) = team.find_seat(name).ok_or_else(|| {
+                    let near = crate::decide::near_names(name, team.seats.keys().map(team_model::AgentName::as_str));
+                    let refusal = Refusal::new("unknown_agent", format!("no agent is named `{name}`"));
+                    match near.first() {
+                        Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
+                        None => refusal,
+                    }
+                })?;
+                let live = matches!(seat.state, SeatState::Starting | SeatState::Running);
+                let pane = seat.spawn.as_ref().filter(|_| live).and_then(|it| it.pane.clone());
+                Some(pane.ok_or_else(|| {
+                    Refusal::new("no_session", format!("agent `{found}` has no session ({})", seat.state.as_str()))
+                        .with_hint(format!("run `team-agent explain {found}` to see why"))
+                })?)
+            }
+        };
+        let tmux = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_default())?;
+        let endpoint = team_tmux::Endpoint { tmux, socket: PathBuf::from(&server.socket) };
+        let pane = pane.map(|it| it.parse()).transpose().map_err(|_| EngineError::Gone {
+            what: "pane of",
+            id: agent.unwrap_or_default().to_owned(),
+        })?;
+        let argv = team_tmux::attach_argv(&endpoint, &team.session_name, pane, !may_type);
+        Ok(AttachTarget { argv, env_remove: team_tmux::ATTACH_REMOVES.iter().map(|it| (*it).to_owned()).collect() })
+    }
+}

@@ -1,0 +1,226 @@
+//! Following the log until something has happened, or cannot happen any more.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use team_model::{AgentName, Event, SeatState, State, TaskId, TeamKey};
+
+use super::Engine;
+use crate::decide::Refusal;
+use crate::error::EngineError;
+use crate::store::Line;
+
+/// What somebody waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// A task ends.
+    Task(TaskId),
+    /// An agent has a result that was not there before.
+    Result(AgentName),
+    /// An agent is idle and nothing waits for it.
+    Idle(AgentName),
+    /// An event of this type is written.
+    Event(String),
+}
+
+/// How waiting ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Waited {
+    /// Whether it happened.
+    pub happened: bool,
+    /// What was seen, in a sentence.
+    pub what: String,
+    /// The line that shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+}
+
+/// One line of the log for people and programs.
+#[derive(Debug, Clone, Serialize)]
+pub struct EventLine {
+    /// Its place.
+    pub seq: u64,
+    /// When.
+    pub ts: String,
+    /// Its team.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    /// The whole event.
+    pub event: serde_json::Value,
+    /// Who wrote it.
+    pub by: serde_json::Value,
+}
+
+impl EventLine {
+    pub(crate) fn of(line: &Line) -> Self {
+        Self {
+            seq: line.seq,
+            ts: line.ts.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+            team: line.team.clone(),
+            event: serde_json::to_value(&line.event).unwrap_or_default(),
+            by: serde_json::to_value(&line.by).unwrap_or_default(),
+        }
+    }
+}
+
+impl Engine {
+    /// Follows the log until `look` finds what it wants or the time is over.
+    pub(crate) fn follow_until<T>(
+        &mut self,
+        limit: Duration,
+        mut look: impl FnMut(&State) -> Option<T>,
+    ) -> Result<Option<T>, EngineError> {
+        let clock = self.clock.clone();
+        let store = self.store_mut()?;
+        let wake = store.journal().wake()?;
+        loop {
+            store.refresh()?;
+            if let Some(found) = look(&store.state) {
+                return Ok(Some(found));
+            }
+            let left = limit.saturating_sub(clock.elapsed());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            wake.wait(Some(Instant::now() + left))?;
+            store.journal().woken(&wake)?;
+        }
+    }
+
+    /// Waits for something; `Ok(false)` says that it can no longer happen.
+    pub fn wait(&mut self, wish: &Wish, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
+        if let Wish::Event(wanted) = wish {
+            return self.wait_event(wanted, since, timeout);
+        }
+        let key = self.team()?;
+        let limit = self.clock.elapsed() + timeout;
+        let start = self.store()?.state.clone();
+        check_wish(&start, &key, wish)?;
+        let had: Vec<_> = start
+            .teams
+            .get(&key)
+            .map(|it| it.results.uncollected.keys().copied().collect())
+            .unwrap_or_default();
+        let found = self.follow_until(limit, |state| reached(state, &key, wish, &had))?;
+        found.ok_or_else(|| EngineError::NotYet(format!("not yet: {}", wish_words(wish))))
+    }
+
+    fn wait_event(&mut self, wanted: &str, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
+        let limit = Instant::now() + timeout;
+        let store = self.store_mut()?;
+        let from = since.unwrap_or(store.state.seq);
+        let mut follow = store.journal().follow(store.journal().cursor_start()?)?;
+        let mut found = None;
+        loop {
+            let more = follow.next(Some(limit), &mut |line| {
+                if found.is_none() && line.seq > from && type_of(&line.event.0) == wanted {
+                    found = Some(line.seq);
+                }
+            })?;
+            if let Some(seq) = found {
+                return Ok(Waited { happened: true, what: format!("{wanted} was written"), seq: Some(seq) });
+            }
+            let _ = more;
+            if Instant::now() >= limit {
+                return Err(EngineError::NotYet(format!("not yet: no `{wanted}` since line {from}")));
+            }
+        }
+    }
+
+    /// Shows the lines behind `since`, and with `follow` those to come, until `each` says stop.
+    pub fn events(
+        &mut self,
+        since: u64,
+        follow: bool,
+        each: &mut dyn FnMut(&EventLine) -> bool,
+    ) -> Result<(), EngineError> {
+        let only = self.team.clone().map(|_| self.team()).transpose()?;
+        let store = self.store_mut()?;
+        let mut lines = store.journal().follow(store.journal().cursor_start()?)?;
+        let mut go_on = true;
+        loop {
+            let deadline = if follow { None } else { Some(Instant::now()) };
+            lines.next(deadline, &mut |line| {
+                let ours = only.as_ref().is_none_or(|it| line.team.as_deref() == Some(it.as_str()));
+                if go_on && line.seq > since && ours {
+                    go_on = each(&EventLine::of(line));
+                }
+            })?;
+            if !follow || !go_on {
+                return Ok(());
+            }
+        }
+    }
+}
+
+pub(crate) fn type_of(event: &Event) -> String {
+    serde_json::to_value(event)
+        .ok()
+        .and_then(|it| it.get("type").and_then(|it| it.as_str().map(str::to_owned)))
+        .unwrap_or_default()
+}
+
+fn wish_words(wish: &Wish) -> String {
+    match wish {
+        Wish::Task(task) => format!("task {task} is open"),
+        Wish::Result(agent) => format!("{agent} has no new result"),
+        Wish::Idle(agent) => format!("{agent} is not idle"),
+        Wish::Event(wanted) => format!("no {wanted}"),
+    }
+}
+
+fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineError> {
+    let Some(team) = state.teams.get(key) else { return Ok(()) };
+    match wish {
+        Wish::Task(task) if task.0 == 0 || task.0 > team.last_task => {
+            Err(Refusal::new("task_not_found", format!("there is no task `{task}`")).into())
+        }
+        Wish::Result(agent) | Wish::Idle(agent) if !team.seats.contains_key(agent) => {
+            let near = crate::decide::near_names(agent.as_str(), team.seats.keys().map(AgentName::as_str));
+            let refusal = Refusal::new("unknown_agent", format!("no agent is named `{agent}`"));
+            Err(match near.first() {
+                Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
+                None => refusal,
+            }
+            .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn reached(state: &State, key: &TeamKey, wish: &Wish, had: &[team_model::ResultId]) -> Option<Waited> {
+    let Some(team) = state.teams.get(key) else {
+        return Some(Waited { happened: false, what: "the team is gone".to_owned(), seq: None });
+    };
+    let yes = |what: String| Some(Waited { happened: true, what, seq: Some(state.seq) });
+    let no = |what: String| Some(Waited { happened: false, what, seq: Some(state.seq) });
+    match wish {
+        Wish::Task(task) => {
+            if team.tasks.contains_key(task) { None } else { yes(format!("task {task} has ended")) }
+        }
+        Wish::Result(agent) => {
+            let any = team.results.uncollected.iter().find(|(_, it)| it.agent == agent.as_str());
+            match any {
+                Some((id, _)) => yes(format!("result {id} of {agent} waits")),
+                None => gone(team, agent).map_or_else(|| None, |why| if had.is_empty() { no(why) } else { None }),
+            }
+        }
+        Wish::Idle(agent) => {
+            let seat = team.seats.get(agent)?;
+            let waits = team.messages.values().any(|it| it.receipts.get(agent).is_some_and(|it| !it.step.is_settled()));
+            if seat.is_idle() && !waits {
+                return yes(format!("{agent} is idle"));
+            }
+            gone(team, agent).and_then(no)
+        }
+        Wish::Event(_) => None,
+    }
+}
+
+fn gone(team: &team_model::Team, agent: &AgentName) -> Option<String> {
+    match &team.seats.get(agent)?.state {
+        SeatState::Stopped { cause } => Some(format!("{agent} has stopped ({cause})")),
+        SeatState::Failed { why } => Some(format!("{agent} has failed: {why}")),
+        _ => None,
+    }
+}

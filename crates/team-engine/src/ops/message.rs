@@ -1,0 +1,510 @@
+//! Sending messages and looking at where they are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use team_model::{
+    AgentName, By, Event, MessageId, MessageKind, Receipt, ReceiptStep, State, TaskId, TeamKey,
+};
+
+use super::{Caller, Engine, Scope};
+use crate::decide::{self, PriorMessage, Refusal, SendCommand, SendOutcome};
+use crate::error::EngineError;
+use crate::guardian;
+use crate::workspace::Workspace;
+
+/// The most bytes of a message.
+const LONGEST: usize = 1 << 20;
+
+/// A text that was given, cleaned of what would act as keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// What is left.
+    pub text: String,
+    /// How many characters were removed.
+    pub cleaned: u64,
+}
+
+impl Text {
+    /// Cleans a text: control characters but newline and tab go.
+    pub fn clean(text: &str) -> Self {
+        let cleaned = team_tmux::clean_text(text);
+        Self { text: cleaned.text.into_owned(), cleaned: cleaned.removed as u64 }
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug, Clone, Default)]
+pub struct SendArgs {
+    /// The receivers as written.
+    pub to: Vec<String>,
+    /// The text.
+    pub text: String,
+    /// Its kind.
+    pub kind: Option<MessageKind>,
+    /// The task it belongs to.
+    pub task: Option<String>,
+    /// What it answers.
+    pub reply_to: Option<String>,
+    /// The sender's own id.
+    pub id: Option<String>,
+    /// A free label.
+    pub case: Option<String>,
+    /// Whether a result is owed.
+    pub watch_result: bool,
+    /// Labels for those who show it.
+    pub presentation: BTreeMap<String, String>,
+    /// Arguments that do not count.
+    pub ignored: BTreeMap<String, String>,
+}
+
+/// Where a message stands with one receiver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReceiptShown {
+    /// The step.
+    pub step: String,
+    /// Why it waits, or why it ended so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The channel of the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// How many attempts there were.
+    pub attempts: u32,
+}
+
+/// A message and one receiver of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SentTo {
+    /// The message.
+    pub message_id: String,
+    /// The receiver.
+    pub to: String,
+    /// The task it handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Where it stands.
+    pub receipt: ReceiptShown,
+}
+
+/// A message that was accepted.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sent {
+    /// The first message.
+    pub message_id: String,
+    /// The label of its case, where a result is owed: `--case`, else the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case_id: Option<String>,
+    /// Whether a result is watched for.
+    pub watching: bool,
+    /// Whether it had been accepted before.
+    pub repeated: bool,
+    /// How many control characters were removed.
+    pub cleaned: u64,
+    /// The step that every receiver has reached.
+    pub step: String,
+    /// Whether the wanted step was reached by all.
+    pub reached: bool,
+    /// Each receiver.
+    pub receivers: Vec<SentTo>,
+}
+
+/// A message in an inbox.
+#[derive(Debug, Clone, Serialize)]
+pub struct InboxEntry {
+    /// Its id.
+    pub message_id: String,
+    /// When it was accepted.
+    pub ts: String,
+    /// Its kind.
+    pub kind: String,
+    /// The sender.
+    pub from: String,
+    /// The task it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The text.
+    pub text: String,
+    /// Where it stands with this receiver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<ReceiptShown>,
+}
+
+impl Engine {
+    /// Sends a message: accepted first, delivered after. Follows its way until `step` is reached or the time is over.
+    pub fn send(&mut self, args: &SendArgs, step: ReceiptStep, wait: Duration) -> Result<Sent, EngineError> {
+        if let [only] = args.to.as_slice()
+            && let Some((workspace, address)) = only.split_once("::")
+        {
+            return self.send_elsewhere(workspace, address, args, step, wait);
+        }
+        let key = self.team()?;
+        let (sender, from) = match &self.caller {
+            Caller::Person => (None, "leader".to_owned()),
+            Caller::Seat { team, agent, .. } if *team == key => (Some(agent.clone()), agent.to_string()),
+            Caller::Seat { team, agent, .. } => (None, format!("{}::{team}/{agent}", self.workspace.root.display())),
+            Caller::Unproved => (None, "unknown".to_owned()),
+        };
+        let by = self.by();
+        self.send_as(&key, sender, from, &by, args, step, wait)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call with two callers: here and another workspace")]
+    fn send_as(
+        &mut self,
+        key: &TeamKey,
+        sender: Option<AgentName>,
+        from: String,
+        by: &By,
+        args: &SendArgs,
+        step: ReceiptStep,
+        wait: Duration,
+    ) -> Result<Sent, EngineError> {
+        let text = Text::clean(&args.text);
+        if text.text.trim().is_empty() {
+            let hint = Some("give a text, `-f FILE`, or `-` for standard input".to_owned());
+            return Err(EngineError::Usage { message: "there is no text to send".to_owned(), hint });
+        }
+        if text.text.len() > LONGEST {
+            let message = format!("the text has {} bytes, {LONGEST} are allowed", text.text.len());
+            return Err(Refusal::new("too_long", message)
+                .with_hint("put it into a file in the workspace and send the path")
+                .into());
+        }
+        let task = args.task.as_deref().map(parse_task).transpose()?;
+        let reply_to = args
+            .reply_to
+            .as_deref()
+            .map(str::parse::<MessageId>)
+            .transpose()
+            .map_err(|error| Refusal::new("bad_message_id", error.to_string()))?;
+        let now = self.clock.now();
+        let store = self.store_mut()?;
+        let prior = match &args.id {
+            Some(id) => prior(store, id)?,
+            None => None,
+        };
+        let command = SendCommand {
+            team: key.clone(),
+            sender,
+            from,
+            to: args.to.clone(),
+            kind: args.kind.unwrap_or(MessageKind::Message),
+            body: store.body(&text.text, text.cleaned)?,
+            subject: text.text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default().trim().to_owned(),
+            task,
+            reply_to,
+            own_id: args.id.clone(),
+            prior,
+            case_id: args.case.clone(),
+            watch_result: args.watch_result,
+            presentation: args.presentation.clone(),
+            ignored: args.ignored.clone(),
+        };
+        let outcome = store.decide(now, by, Some(key), |state| decide::accept_message(state, &command))?;
+        if !outcome.repeated || !wait.is_zero() {
+            // Accepted: from here on it will be delivered, also if no coordinator can be started from here.
+            let _ = guardian::ensure(&self.workspace);
+        }
+        let limit = self.clock.elapsed() + wait;
+        if !wait.is_zero() {
+            self.follow_until(limit, |state| arrived(state, key, &outcome, step).then_some(()))?;
+        }
+        self.show_sent(key, &outcome, args, text.cleaned, step)
+    }
+
+    fn show_sent(
+        &self,
+        key: &TeamKey,
+        outcome: &SendOutcome,
+        args: &SendArgs,
+        cleaned: u64,
+        step: ReceiptStep,
+    ) -> Result<Sent, EngineError> {
+        let store = self.store()?;
+        let mut receivers = Vec::new();
+        let mut reached = true;
+        for sent in &outcome.messages {
+            let task = sent.task.map(|it| it.to_string());
+            let to: Vec<AgentName> = if sent.to.is_empty() && !sent.to_leader {
+                receivers_of(store, &sent.id)?
+            } else {
+                sent.to.clone()
+            };
+            for agent in &to {
+                let receipt = self.receipt(key, &sent.id, agent)?;
+                reached &= step_of(&receipt).is_some_and(|it| it.has_reached(step));
+                receivers.push(SentTo {
+                    message_id: sent.id.to_string(),
+                    to: agent.to_string(),
+                    task: task.clone(),
+                    receipt,
+                });
+            }
+            if sent.to_leader {
+                let receipt = ReceiptShown {
+                    step: "accepted".to_owned(),
+                    reason: Some("the leader finds it with `team-agent inbox leader`".to_owned()),
+                    channel: None,
+                    attempts: 0,
+                };
+                let message_id = sent.id.to_string();
+                receivers.push(SentTo { message_id, to: "leader".to_owned(), task: task.clone(), receipt });
+            }
+        }
+        let least = receivers
+            .iter()
+            .filter(|it| it.to != "leader")
+            .filter_map(|it| step_of(&it.receipt))
+            .min()
+            .map_or("accepted", ReceiptStep::as_str);
+        let first = outcome.messages.first();
+        let task = first.and_then(|it| it.task).map(|it| it.to_string());
+        Ok(Sent {
+            message_id: first.map(|it| it.id.to_string()).unwrap_or_default(),
+            case_id: if args.watch_result { args.case.clone().or(task) } else { args.case.clone() },
+            watching: args.watch_result,
+            repeated: outcome.repeated,
+            cleaned,
+            step: least.to_owned(),
+            reached,
+            receivers,
+        })
+    }
+
+    /// Where a message stands with one receiver: from the state, or from the log once it has left it.
+    pub(crate) fn receipt(
+        &self,
+        key: &TeamKey,
+        id: &MessageId,
+        agent: &AgentName,
+    ) -> Result<ReceiptShown, EngineError> {
+        let store = self.store()?;
+        let open = store.state.teams.get(key).and_then(|it| it.message(id)).and_then(|it| it.receipts.get(agent));
+        if let Some(receipt) = open {
+            return Ok(shown(receipt));
+        }
+        // Settled: what the last lines about it say.
+        let mut found = Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
+        let mut channel = None;
+        for line in store.find(&id.to_string())? {
+            match line.event.0 {
+                Event::MessageSending { receiver, attempt, channel: by, .. } if receiver == *agent => {
+                    found.attempts = attempt;
+                    found.step = ReceiptStep::Sending;
+                    channel = Some(by.to_string());
+                }
+                Event::MessageSubmitted { receiver, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Answered;
+                    found.why = None;
+                }
+                Event::TurnStarted { spawn, .. } => {
+                    let ours = store
+                        .line(spawn.0)?
+                        .is_some_and(|it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent));
+                    if ours {
+                        found.step = ReceiptStep::Answered;
+                        found.why = None;
+                    }
+                }
+                Event::MessageUnknown { receiver, why, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Unknown;
+                    found.why = Some(why);
+                }
+                Event::MessageReturned { receiver, why, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Returned;
+                    found.why = Some(why);
+                }
+                Event::MessageRefused { receiver, why, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Refused;
+                    found.why = Some(why);
+                }
+                Event::MessageWithdrawn { receiver, why, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Withdrawn;
+                    found.why = Some(why);
+                }
+                _ => {}
+            }
+        }
+        Ok(ReceiptShown { channel, ..shown(&found) })
+    }
+
+    /// Lists what was sent to an agent or to the leader, newest last; marks nothing.
+    pub fn inbox(&self, name: &str, limit: usize) -> Result<Vec<InboxEntry>, EngineError> {
+        let key = self.team()?;
+        let store = self.store()?;
+        let team = store.state.teams.get(&key);
+        let agent = if name == "leader" {
+            None
+        } else {
+            let known = team.and_then(|it| it.find_seat(name)).map(|(it, _)| it.clone());
+            Some(known.ok_or_else(|| {
+                let near = decide::near_names(
+                    name,
+                    team.iter().flat_map(|it| it.seats.keys()).map(AgentName::as_str),
+                );
+                let refusal = Refusal::new("unknown_agent", format!("no agent is named `{name}`"));
+                match near.first() {
+                    Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
+                    None => refusal,
+                }
+            })?)
+        };
+        let since = team.map_or(0, |it| it.since);
+        let mut entries = Vec::new();
+        for line in store.find("messages")?.into_iter().filter(|it| it.seq > since).rev() {
+            if line.team.as_deref() != Some(key.as_str()) || entries.len() >= limit {
+                continue;
+            }
+            let ts = line.ts.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+            let Event::MessageAccepted { id, kind, from, to, to_leader, task, body, .. } = line.event.0 else {
+                continue;
+            };
+            let ours = agent.as_ref().map_or(to_leader, |it| to.contains(it));
+            if !ours {
+                continue;
+            }
+            let receipt = agent.as_ref().map(|it| self.receipt(&key, &id, it)).transpose()?;
+            entries.push(InboxEntry {
+                message_id: id.to_string(),
+                ts,
+                kind: kind.to_string(),
+                from,
+                task: task.map(|it| it.to_string()),
+                text: store.text_of(&body)?,
+                receipt,
+            });
+        }
+        entries.reverse();
+        Ok(entries)
+    }
+
+    /// Sends into another workspace: the message is an entry of that log.
+    fn send_elsewhere(
+        &mut self,
+        workspace: &str,
+        address: &str,
+        args: &SendArgs,
+        step: ReceiptStep,
+        wait: Duration,
+    ) -> Result<Sent, EngineError> {
+        let root = self.find_workspace(workspace)?;
+        let (team, agent) = address.split_once('/').ok_or_else(|| {
+            Refusal::new("unknown_receiver", format!("`{address}` is not `<team>/<agent>`"))
+                .with_hint("write `<workspace>::<team>/<agent>`")
+        })?;
+        let from = match &self.caller {
+            Caller::Seat { team, agent, .. } => format!("{}::{team}/{agent}", self.workspace.root.display()),
+            _ => format!("{}::{}/leader", self.workspace.root.display(), self.team().map(|it| it.to_string()).unwrap_or_else(|_| team_spec::DEFAULT_KEY.to_owned())),
+        };
+        let scope = Scope { workspace: Some(root), team: Some(team.to_owned()), seat_file: None };
+        let mut there = Engine::look(&scope)?;
+        there.caller = Caller::Person;
+        there.team = Some(team.to_owned());
+        let key = there.team()?;
+        let by = By::Remote { address: from.clone() };
+        let args = SendArgs { to: vec![agent.to_owned()], ..args.clone() };
+        // The leader there is not this sender, so it may be addressed.
+        there.send_as(&key, None, from, &by, &args, step, wait)
+    }
+
+    /// A path, or the name of a directory with a live team.
+    fn find_workspace(&self, named: &str) -> Result<std::path::PathBuf, EngineError> {
+        if named.contains('/') || named == "." {
+            return Ok(crate::workspace::discover(Some(Path::new(named)), Path::new("/"))?);
+        }
+        let found: Vec<_> = self
+            .workspace
+            .others()
+            .into_iter()
+            .map(|(_, path)| path)
+            .filter(|it| it.file_name().is_some_and(|name| name.to_string_lossy() == named))
+            .filter(|it| Workspace::look(it).is_ok_and(|it| guardian::connect(&it).is_some()))
+            .collect();
+        match found.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(Refusal::new("unknown_workspace", format!("no workspace named `{named}` has a running team"))
+                .with_hint("give its path: `<path>::<team>/<agent>`")
+                .into()),
+            many => {
+                let paths: Vec<_> = many.iter().map(|it| it.display().to_string()).collect();
+                Err(Refusal::new("ambiguous_workspace", format!("several workspaces are named `{named}`"))
+                    .with_hint(format!("give the path: {}", paths.join(", ")))
+                    .into())
+            }
+        }
+    }
+}
+
+fn parse_task(text: &str) -> Result<TaskId, EngineError> {
+    text.parse().map_err(|_| {
+        let number: String = text.chars().filter(char::is_ascii_digit).collect();
+        let refusal = Refusal::new("bad_task_id", format!("`{text}` is no task id"));
+        if number.is_empty() { refusal } else { refusal.with_hint(number) }.into()
+    })
+}
+
+fn prior(store: &crate::store::Store, id: &str) -> Result<Option<PriorMessage>, EngineError> {
+    Ok(store.find(id)?.into_iter().find_map(|line| match line.event.0 {
+        Event::MessageAccepted { id: MessageId::Own(own), body, .. } if own == id => {
+            Some(PriorMessage { id: MessageId::Own(own), hash: body.hash })
+        }
+        _ => None,
+    }))
+}
+
+fn receivers_of(store: &crate::store::Store, id: &MessageId) -> Result<Vec<AgentName>, EngineError> {
+    Ok(store
+        .find(&id.to_string())?
+        .into_iter()
+        .find_map(|line| match line.event.0 {
+            Event::MessageAccepted { to, .. } => Some(to),
+            _ => None,
+        })
+        .unwrap_or_default())
+}
+
+/// Says whether every receiver has reached the step, or can no longer.
+fn arrived(state: &State, key: &TeamKey, outcome: &SendOutcome, step: ReceiptStep) -> bool {
+    let Some(team) = state.teams.get(key) else { return true };
+    outcome.messages.iter().all(|sent| {
+        sent.to.iter().all(|agent| {
+            team.message(&sent.id)
+                .and_then(|it| it.receipts.get(agent))
+                .is_none_or(|it| it.step.has_reached(step) || it.step.is_settled())
+        })
+    })
+}
+
+pub(crate) fn shown(receipt: &Receipt) -> ReceiptShown {
+    ReceiptShown {
+        step: receipt.step.as_str().to_owned(),
+        reason: receipt.held.map(|it| it.to_string()).or_else(|| receipt.why.clone()),
+        channel: receipt.attempt.as_ref().map(|it| it.channel.to_string()),
+        attempts: receipt.attempts,
+    }
+}
+
+fn step_of(receipt: &ReceiptShown) -> Option<ReceiptStep> {
+    parse_step(&receipt.step)
+}
+
+/// Reads a step's word.
+pub fn parse_step(word: &str) -> Option<ReceiptStep> {
+    [
+        ReceiptStep::Accepted,
+        ReceiptStep::Held,
+        ReceiptStep::Sending,
+        ReceiptStep::Submitted,
+        ReceiptStep::TurnStarted,
+        ReceiptStep::Answered,
+        ReceiptStep::Returned,
+        ReceiptStep::Refused,
+        ReceiptStep::Unknown,
+        ReceiptStep::Withdrawn,
+    ]
+    .into_iter()
+    .find(|it| it.as_str() == word)
+}

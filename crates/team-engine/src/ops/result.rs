@@ -1,0 +1,197 @@
+//! Reporting and collecting results.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
+
+use super::Engine;
+use super::message::Text;
+use crate::decide::{self, ReportCommand};
+use crate::error::EngineError;
+use crate::store::Line;
+
+/// A report as it was made.
+#[derive(Debug, Clone)]
+pub struct ReportArgs {
+    /// The short form.
+    pub summary: String,
+    /// What it says of the task.
+    pub status: ReportStatus,
+    /// The task.
+    pub task: Option<String>,
+    /// A task named where it does not belong.
+    pub task_hint: Option<String>,
+    /// The long form.
+    pub text: Option<String>,
+    /// Tests, changes and so on.
+    pub lists: Artifacts,
+    /// `mcp` or `cli`.
+    pub via: &'static str,
+    /// Labels for those who show it.
+    pub presentation: BTreeMap<String, String>,
+    /// Arguments that do not count.
+    pub ignored: BTreeMap<String, String>,
+}
+
+/// A report that was recorded.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reported {
+    /// The result.
+    pub result_id: String,
+    /// The task it closed.
+    pub task: Option<String>,
+    /// What is still owed.
+    pub owed: Vec<String>,
+    /// Whether an older start of the seat made it.
+    pub late: bool,
+    /// Whether the reporter is known.
+    pub proved: bool,
+    /// All of it in a sentence.
+    pub message: String,
+}
+
+/// A result for people and programs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ResultShown {
+    /// Its id.
+    pub result_id: String,
+    /// When it was recorded.
+    pub ts: String,
+    /// Who reported.
+    pub agent: String,
+    /// What it says.
+    pub status: String,
+    /// The task it closed.
+    pub task: Option<String>,
+    /// The label of its case.
+    pub case_id: Option<String>,
+    /// The short form.
+    pub summary: String,
+    /// The long form.
+    pub text: Option<String>,
+    /// Tests, changes and so on.
+    pub lists: Artifacts,
+    /// How it came.
+    pub via: String,
+    /// Whether an older start of the seat made it.
+    pub late: bool,
+    /// Whether it was collected before this call.
+    pub collected: bool,
+}
+
+impl Engine {
+    /// Records a result of the caller.
+    pub fn report(&mut self, args: &ReportArgs) -> Result<Reported, EngineError> {
+        let key = self.team()?;
+        let summary = Text::clean(&args.summary).text;
+        let (now, by, reporter) = (self.clock.now(), self.by(), self.reporter());
+        let store = self.store_mut()?;
+        let text = match args.text.as_deref().map(Text::clean).filter(|it| !it.text.trim().is_empty()) {
+            Some(text) => Some(store.body(&text.text, text.cleaned)?),
+            None => None,
+        };
+        let command = ReportCommand {
+            team: key.clone(),
+            reporter,
+            task: args.task.clone(),
+            task_hint: args.task_hint.clone(),
+            status: args.status,
+            summary,
+            text,
+            lists: args.lists.clone(),
+            via: args.via,
+            presentation: args.presentation.clone(),
+            ignored: args.ignored.clone(),
+        };
+        let outcome = store.decide(now, &by, Some(&key), |state| decide::report(state, &command))?;
+        let message = outcome.sentence();
+        Ok(Reported {
+            result_id: outcome.id.to_string(),
+            task: outcome.task.map(|it| it.to_string()),
+            owed: outcome.owed.iter().map(ToString::to_string).collect(),
+            late: outcome.late,
+            proved: outcome.proved,
+            message,
+        })
+    }
+
+    /// Hands out each result that was not collected yet, once.
+    pub fn collect(&mut self) -> Result<Vec<ResultShown>, EngineError> {
+        let key = self.team()?;
+        let (now, by) = (self.clock.now(), self.by());
+        let store = self.store_mut()?;
+        store.refresh()?;
+        // Read first: a result is marked as collected only if it can be shown.
+        let mut results = Vec::new();
+        let waiting: Vec<(ResultId, u64)> = store
+            .state
+            .teams
+            .get(&key)
+            .map(|it| it.results.uncollected.iter().map(|(id, it)| (*id, it.seq)).collect())
+            .unwrap_or_default();
+        for (id, seq) in &waiting {
+            if let Some(line) = store.line(*seq)? {
+                results.extend(shown(store, line, false)?.map(|it| (*id, it)));
+            }
+        }
+        let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
+        let taken = store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
+        Ok(results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect())
+    }
+
+    /// Lists all results, collected or not; marks nothing.
+    pub fn results(&self, case: Option<&str>, limit: usize) -> Result<Vec<ResultShown>, EngineError> {
+        let key = self.team()?;
+        let store = self.store()?;
+        let team = store.state.teams.get(&key);
+        let since = team.map_or(0, |it| it.since);
+        let mut results = Vec::new();
+        for line in store.find("results")?.into_iter().filter(|it| it.seq > since).rev() {
+            if line.team.as_deref() != Some(key.as_str()) || results.len() >= limit {
+                continue;
+            }
+            let waits = team.is_some_and(|it| it.results.uncollected.contains_key(&ResultId(line.seq)));
+            if let Some(result) = shown(store, line, !waits)? {
+                let label = result.case_id.as_deref().or(result.task.as_deref());
+                if case.is_none() || label == case {
+                    results.push(result);
+                }
+            }
+        }
+        results.reverse();
+        Ok(results)
+    }
+
+    /// How many results wait.
+    pub fn uncollected(&self, key: &TeamKey) -> usize {
+        self.store
+            .as_ref()
+            .and_then(|it| it.state.teams.get(key))
+            .map_or(0, |it| it.results.uncollected.len())
+    }
+}
+
+fn shown(store: &crate::store::Store, line: Line, collected: bool) -> Result<Option<ResultShown>, EngineError> {
+    let ts = line.ts.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+    let Event::McpReportResult { id, agent, status, summary, task, case_id, text, lists, via, late, .. } =
+        line.event.0
+    else {
+        return Ok(None);
+    };
+    let text = text.map(|it| store.text_of(&it)).transpose()?;
+    Ok(Some(ResultShown {
+        result_id: id.to_string(),
+        ts,
+        agent,
+        status: status.to_string(),
+        task: task.map(|it| it.to_string()),
+        case_id,
+        summary,
+        text,
+        lists,
+        via,
+        late,
+        collected,
+    }))
+}

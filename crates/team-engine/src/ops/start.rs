@@ -1,0 +1,321 @@
+//! Starting a team: quick-start and restart. Everything is checked before anything changes; then the wish is written
+//! and the log is followed until every seat is ready or has said why not.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use team_model::{AgentName, LeaderBinding, SeatState, TeamKey, TeamState};
+
+use super::files::read_team;
+use super::{Engine, Scope};
+use crate::decide::{self, Refusal, StartCommand, StartSeat};
+use crate::error::EngineError;
+use crate::guardian;
+use crate::launch;
+use crate::process;
+use crate::workspace::{self, Workspace};
+
+/// How long a whole start may take; each seat has its own limit below it.
+const WHOLE_START: Duration = Duration::from_secs(75);
+
+/// What a start is told.
+#[derive(Debug, Clone, Default)]
+pub struct StartOptions {
+    /// The team's directory.
+    pub dir: Option<PathBuf>,
+    /// The key for a team that is copied below `.team/`.
+    pub team_id: Option<String>,
+    /// Without a leader.
+    pub headless: bool,
+}
+
+/// How far one seat is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SeatProgress {
+    /// Its name.
+    pub agent: String,
+    /// The word for its state.
+    pub state: String,
+    /// Why, where the word does not say it.
+    pub reason: Option<String>,
+    /// The last lines of its screen, where it failed.
+    pub last_lines: Vec<String>,
+}
+
+/// How far a start is.
+pub type Progress<'a> = &'a mut dyn FnMut(&SeatProgress);
+
+/// A start that was carried out.
+#[derive(Debug, Clone, Serialize)]
+pub struct Started {
+    /// Whether every seat can take a message.
+    pub ready: bool,
+    /// What proves it, in a word.
+    pub ready_signal: String,
+    /// The tmux session.
+    pub session_name: String,
+    /// The team's key.
+    pub team: String,
+    /// Commands that show a seat's screen.
+    pub attach_commands: Vec<String>,
+    /// Each seat.
+    pub agents: Vec<SeatProgress>,
+    /// Whether a leader is bound.
+    pub leader_bound: bool,
+}
+
+impl Engine {
+    /// Starts a team for the first time.
+    pub fn quick_start(
+        scope: &Scope,
+        options: &StartOptions,
+        progress: Progress<'_>,
+    ) -> Result<Started, EngineError> {
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let root = workspace_of(scope, options.dir.as_deref(), &cwd)?;
+        let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
+        check_environment(&spec)?;
+        refuse_started(&root, &spec.key, source.in_place)?;
+        let (source, _) = team_spec::copy_into(&source)?;
+        let spec = team_spec::compile(&source, &super::files::known())?;
+        spec.save(&source.dir)
+            .map_err(|error| EngineError::Io { doing: "write the spec into", path: source.dir.clone(), source: error })?;
+        let workspace = Workspace::open(&root)?;
+        let mut engine = Self::open(&Scope { workspace: Some(workspace.root.clone()), ..scope.clone() })?;
+        engine.allow_start()?;
+        let command = engine.start_command(&spec, &source.dir, options.headless)?;
+        let key = spec.key.clone();
+        // Checked against the log before the environment of an earlier start is replaced.
+        decide::start_team(&engine.store()?.state, &command)?;
+        launch::capture_env(&engine.workspace, &key)?;
+        let (now, by) = (engine.clock.now(), engine.by());
+        engine
+            .store_mut()?
+            .decide(now, &by, Some(&key), |state| Ok((decide::start_team(state, &command)?, ())))?;
+        engine.follow_start(&key, progress)
+    }
+
+    /// Goes on with a stopped team.
+    pub fn restart(scope: &Scope, headless: bool, progress: Progress<'_>) -> Result<Started, EngineError> {
+        let mut engine = Self::open(scope)?;
+        engine.allow_start()?;
+        let key = engine.team()?;
+        let dir = PathBuf::from(
+            engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default(),
+        );
+        let home = engine.workspace.team_root().join(key.as_str());
+        let dir = if home.is_dir() { home } else { dir };
+        let (source, spec) = read_team(&engine.workspace.root.clone(), Some(&dir), None)?;
+        check_environment(&spec)?;
+        let command = engine.start_command(&spec, &source.dir, headless)?;
+        launch::capture_env(&engine.workspace, &key)?;
+        let resumable = engine.resumable(&key);
+        let (now, by) = (engine.clock.now(), engine.by());
+        engine.store_mut()?.decide(now, &by, Some(&key), |state| {
+            Ok((decide::restart_team(state, &command, &resumable)?, ()))
+        })?;
+        engine.follow_start(&key, progress)
+    }
+
+    /// Only a person starts teams; a seat would start its own.
+    fn allow_start(&self) -> Result<(), EngineError> {
+        match self.caller {
+            super::Caller::Person => Ok(()),
+            _ => Err(Refusal::new("not_allowed", "an agent may not start or restart a team").into()),
+        }
+    }
+
+    fn start_command(
+        &self,
+        spec: &team_spec::Spec,
+        dir: &Path,
+        headless: bool,
+    ) -> Result<StartCommand, EngineError> {
+        let store = self.store()?;
+        let mut seats = Vec::new();
+        for seat in &spec.seats {
+            let mut described = seat.to_event();
+            described.instructions = store.body(&seat.instructions, 0)?;
+            seats.push(StartSeat { agent: seat.name.clone(), spec: described });
+        }
+        Ok(StartCommand {
+            team: spec.key.clone(),
+            name: spec.name.clone(),
+            session_name: spec.session_name.clone(),
+            dir: dir.to_string_lossy().into_owned(),
+            digest: spec.digest.clone(),
+            goal: spec.goal_text().map(str::to_owned),
+            leader: if headless { None } else { bound_leader() },
+            seats,
+        })
+    }
+
+    /// Says for a seat whether its conversation can be found again.
+    fn resumable(&self, key: &TeamKey) -> impl Fn(&AgentName) -> Result<bool, String> + use<> {
+        let team = self.store.as_ref().and_then(|it| it.state.teams.get(key)).cloned();
+        let workspace = self.workspace.clone();
+        let key = key.clone();
+        move |agent| {
+            let Some(seat) = team.as_ref().and_then(|it| it.seats.get(agent)) else { return Ok(false) };
+            let Some(native) = seat.session.as_ref().and_then(|it| it.native.clone()) else {
+                return Err("the id of its conversation was never proved".to_owned());
+            };
+            let Some(spawn) = &seat.spawn else { return Ok(true) };
+            let path = workspace.seat_dir(key.as_str(), agent.as_str()).join(&spawn.seat);
+            let Ok(file) = crate::seat_file::SeatFile::read(&path) else { return Ok(true) };
+            let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(false) };
+            let places = team_provider::SeatPlaces {
+                config_home: &file.config_home,
+                cwd: &file.cwd,
+                native_id: Some(&native),
+                transcript: None,
+                provider_pid: None,
+            };
+            let transcripts: Vec<_> = provider
+                .files_to_watch(&places)
+                .into_iter()
+                .filter(|it| it.kind == team_provider::RecordKind::Transcript)
+                .collect();
+            match transcripts.iter().find(|it| !it.path.exists()) {
+                Some(missing) => Err(format!("its transcript is gone: {}", missing.path.display())),
+                None => Ok(true),
+            }
+        }
+    }
+
+    /// Follows the log until every seat is ready or has failed.
+    fn follow_start(mut self, key: &TeamKey, progress: Progress<'_>) -> Result<Started, EngineError> {
+        let _coordinator = guardian::ensure(&self.workspace)?;
+        let mut shown: Vec<SeatProgress> = Vec::new();
+        let limit = self.clock.elapsed() + WHOLE_START;
+        self.follow_until(limit, |state| {
+            let team = state.teams.get(key)?;
+            let now: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+            for seat in &now {
+                if !shown.contains(seat) {
+                    progress(seat);
+                }
+            }
+            shown = now;
+            let settled = team.seats.values().all(|it| {
+                matches!(it.state, SeatState::Running | SeatState::Failed { .. } | SeatState::Stopped { .. })
+            });
+            (settled || team.state != TeamState::Running).then_some(())
+        })?;
+        let store = self.store()?;
+        let team = store.state.teams.get(key).ok_or_else(|| EngineError::NotYet("the team is gone".to_owned()))?;
+        let agents: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+        let ready = team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
+        Ok(Started {
+            ready,
+            ready_signal: if ready { "every agent is proved able to take a message" } else { "" }.to_owned(),
+            session_name: team.session_name.clone(),
+            team: key.to_string(),
+            attach_commands: attach_commands(key, team.seats.keys()),
+            agents,
+            leader_bound: team.leader.bound.is_some(),
+        })
+    }
+}
+
+pub(crate) fn attach_commands<'a>(key: &TeamKey, agents: impl Iterator<Item = &'a AgentName>) -> Vec<String> {
+    agents
+        .map(|it| {
+            if key.as_str() == team_spec::DEFAULT_KEY {
+                format!("team-agent attach {it}")
+            } else {
+                format!("team-agent attach {it} --team {key}")
+            }
+        })
+        .collect()
+}
+
+fn seat_progress(name: &AgentName, seat: &team_model::Seat) -> SeatProgress {
+    let reason = match &seat.state {
+        SeatState::Failed { why } => Some(why.clone()),
+        SeatState::Stopped { cause } => Some(cause.to_string()),
+        SeatState::Running => None,
+        _ => seat
+            .activity
+            .reason
+            .clone()
+            .filter(|_| seat.activity.kind == team_model::ActivityKind::AwaitingTrust)
+            .map(|it| format!("its program asks: {it}")),
+    };
+    let state = if seat.state == SeatState::Running { "ready" } else { seat.state.as_str() };
+    SeatProgress {
+        agent: name.to_string(),
+        state: state.to_owned(),
+        reason,
+        last_lines: seat.last_lines.clone(),
+    }
+}
+
+/// The workspace of a first start: given, around the team directory, or the nearest, else here.
+fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf, EngineError> {
+    if let Some(given) = &scope.workspace {
+        return Ok(workspace::discover(Some(given), cwd)?);
+    }
+    if let Some(dir) = dir
+        && let Ok(dir) = std::fs::canonicalize(cwd.join(dir))
+    {
+        let below = dir.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".team"));
+        if let Some(root) = below.and_then(Path::parent) {
+            return Ok(root.to_owned());
+        }
+    }
+    match workspace::discover(None, cwd) {
+        Ok(found) => Ok(found),
+        Err(_) => std::fs::canonicalize(cwd)
+            .map_err(|source| EngineError::Io { doing: "enter", path: cwd.to_owned(), source }),
+    }
+}
+
+/// A team with state is not started again, and nothing of it is overwritten.
+fn refuse_started(root: &Path, key: &TeamKey, _in_place: bool) -> Result<(), EngineError> {
+    let Ok(workspace) = Workspace::look(root) else { return Ok(()) };
+    let Some(store) = crate::store::Store::look(&workspace)? else { return Ok(()) };
+    if store.state.teams.contains_key(key) {
+        let command = StartCommand {
+            team: key.clone(),
+            name: String::new(),
+            session_name: String::new(),
+            dir: String::new(),
+            digest: String::new(),
+            goal: None,
+            leader: None,
+            seats: Vec::new(),
+        };
+        decide::start_team(&store.state, &command)?;
+    }
+    Ok(())
+}
+
+/// tmux and every seat's program must be there before anything is written.
+fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    team_tmux::find_tmux(std::ffi::OsStr::new(if path.is_empty() { "/usr/local/bin:/usr/bin:/bin" } else { &path }))?;
+    let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
+    for seat in &spec.seats {
+        if let Some(provider) = team_provider::provider(&seat.provider) {
+            launch::program_of(provider, &env)?;
+        }
+    }
+    Ok(())
+}
+
+/// The pane this command was started from, if it is one.
+fn bound_leader() -> Option<LeaderBinding> {
+    let tmux = team_tmux::find_tmux(&std::env::var_os("PATH")?).ok()?;
+    let socket = team_tmux::UserPane::socket_of(&std::env::var_os("TMUX")?)?;
+    let id = std::env::var("TMUX_PANE").ok()?.parse().ok()?;
+    let endpoint = team_tmux::Endpoint { tmux, socket: socket.clone() };
+    let pane = team_tmux::UserPane::bind(endpoint, id).ok()??;
+    Some(LeaderBinding {
+        socket: socket.to_string_lossy().into_owned(),
+        pane: pane.pane().id.to_string(),
+        process: process::identify(pane.pane().pid)?,
+        server: process::identify(pane.server_pid())?,
+    })
+}

@@ -1,0 +1,279 @@
+//! What each agent is doing: one struct for text, JSON and tools.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use team_model::{ActivityKind, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
+
+use super::Engine;
+use super::start::attach_commands;
+use crate::error::EngineError;
+use crate::process;
+
+/// A team and its agents.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// The team's key.
+    pub team: String,
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// Its tmux session.
+    pub session_name: String,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal: Option<String>,
+    /// Commands that show a seat's screen.
+    pub attach_commands: Vec<String>,
+    /// Whether every seat can take a message.
+    pub ready: bool,
+    /// Its seats.
+    pub agents: BTreeMap<String, AgentShown>,
+    /// Its results.
+    pub results: ResultCounts,
+    /// Receipts by step.
+    pub messages: BTreeMap<String, u64>,
+    /// Questions to humans that are open.
+    pub questions: BTreeMap<String, String>,
+    /// The person's own agent.
+    pub leader: LeaderShown,
+    /// The coordinator.
+    pub coordinator: CoordinatorShown,
+}
+
+/// A seat.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentShown {
+    /// Its provider.
+    pub provider: String,
+    /// Its model.
+    pub model: Option<String>,
+    /// What it is for.
+    pub role: String,
+    /// Its session.
+    pub session: SessionShown,
+    /// What it does.
+    pub activity: ActivityShown,
+    /// The tasks it owes a result for.
+    pub owes: Vec<Owed>,
+    /// How many messages wait for it, by reason.
+    pub held: BTreeMap<String, u64>,
+    /// Whether it can report by its tools; `None` before that is known.
+    pub can_report: Option<bool>,
+}
+
+/// A session.
+#[derive(Debug, Clone, Serialize)]
+pub struct SessionShown {
+    /// The seat's state.
+    pub state: String,
+    /// Our id.
+    pub id: Option<String>,
+    /// The provider's id.
+    pub native: Option<String>,
+    /// The provider's process.
+    pub pid: Option<u32>,
+    /// Its pane.
+    pub pane: Option<String>,
+    /// Why it is as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The last lines of its screen, where it failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
+}
+
+/// What a seat does.
+#[derive(Debug, Clone, Serialize)]
+pub struct ActivityShown {
+    /// The word.
+    pub state: String,
+    /// Since when.
+    pub since: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Until when, for a limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// What proves it: the source and its record.
+    pub evidence: Option<String>,
+}
+
+/// A task that an agent owes a result for.
+#[derive(Debug, Clone, Serialize)]
+pub struct Owed {
+    /// The task.
+    pub task: String,
+    /// What it is.
+    pub subject: String,
+    /// The message that handed it over.
+    pub message_id: Option<String>,
+}
+
+/// Counts of results.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ResultCounts {
+    /// All.
+    pub total: u64,
+    /// Those that wait.
+    pub uncollected: u64,
+    /// Those that were collected.
+    pub collected: u64,
+    /// Those that say failed or blocked.
+    pub failed: u64,
+}
+
+/// The leader.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct LeaderShown {
+    /// Whether a pane is bound.
+    pub bound: bool,
+    /// The pane.
+    pub pane: Option<String>,
+    /// Why none is bound any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many things it has not been told.
+    pub untold: usize,
+}
+
+/// The coordinator.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CoordinatorShown {
+    /// `running`, `stopped`, or `lost` if it ended without a word.
+    pub state: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+impl Engine {
+    /// Shows a team.
+    pub fn status(&self) -> Result<Status, EngineError> {
+        let key = self.team()?;
+        let store = self.store()?;
+        let team = store.state.teams.get(&key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
+        let coordinator = match &store.state.coordinator {
+            None => CoordinatorShown { state: "stopped".to_owned(), epoch: store.state.epoch, ..Default::default() },
+            Some(it) => CoordinatorShown {
+                state: if process::is_alive(&it.process) { "running" } else { "lost" }.to_owned(),
+                pid: Some(it.process.pid),
+                version: Some(it.version.clone()),
+                epoch: it.epoch,
+            },
+        };
+        // The log may not know yet what the machine does: a team whose server is gone runs no more.
+        let server_gone = team.has_live_seats()
+            && store.state.server.as_ref().is_some_and(|it| !process::is_alive(&it.process));
+        let state = match team.state {
+            TeamState::Running if server_gone => "lost",
+            TeamState::Running => "running",
+            TeamState::Stopping => "stopping",
+            TeamState::Stopped => "stopped",
+            TeamState::Lost => "lost",
+        };
+        let agents: BTreeMap<String, AgentShown> =
+            team.seats.iter().map(|(name, seat)| (name.to_string(), agent(team, name, seat))).collect();
+        Ok(Status {
+            team: key.to_string(),
+            name: team.name.clone(),
+            state: state.to_owned(),
+            session_name: team.session_name.clone(),
+            goal: team.goal.clone(),
+            attach_commands: attach_commands(&key, team.seats.keys()),
+            ready: state == "running" && team.seats.values().all(|it| it.state == SeatState::Running),
+            agents,
+            results: ResultCounts {
+                total: team.results.total,
+                uncollected: team.results.uncollected.len() as u64,
+                collected: team.results.collected,
+                failed: team.results.failed,
+            },
+            messages: counts(team),
+            questions: team
+                .questions
+                .iter()
+                .map(|(id, it)| (id.to_string(), format!("{}: {}", it.agent, it.question)))
+                .collect(),
+            leader: LeaderShown {
+                bound: team.leader.bound.is_some(),
+                pane: team.leader.bound.as_ref().map(|it| it.pane.clone()),
+                reason: team.leader.lost.clone(),
+                untold: team.untold.len(),
+            },
+            coordinator,
+        })
+    }
+
+    /// Lists the teams of this workspace.
+    pub fn teams(&self) -> Vec<TeamKey> {
+        self.store.as_ref().map(|it| it.state.teams.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn counts(team: &Team) -> BTreeMap<String, u64> {
+    let mut counts = team.settled.clone();
+    for receipt in team.messages.values().flat_map(|it| it.receipts.values()) {
+        *counts.entry(receipt.step.as_str().to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn agent(team: &Team, name: &team_model::AgentName, seat: &Seat) -> AgentShown {
+    let mut held: BTreeMap<String, u64> = BTreeMap::new();
+    let waiting = |it: &&Message| it.receipts.get(name).is_some_and(|it| it.step == ReceiptStep::Held);
+    for message in team.messages.values().filter(waiting) {
+        if let Some(reason) = message.receipts.get(name).and_then(|it| it.held) {
+            *held.entry(reason.to_string()).or_default() += 1;
+        }
+    }
+    let reason = match &seat.state {
+        SeatState::Failed { why } => Some(why.clone()),
+        SeatState::Stopped { cause } => Some(cause.to_string()),
+        _ => None,
+    };
+    let spawn = seat.spawn.as_ref();
+    let live = seat.state.is_live();
+    AgentShown {
+        provider: seat.spec.provider.clone(),
+        model: seat.spec.model.clone(),
+        role: seat.spec.role.clone(),
+        session: SessionShown {
+            state: seat.state.as_str().to_owned(),
+            id: seat.session.as_ref().map(|it| it.id.to_string()),
+            native: seat.session.as_ref().and_then(|it| it.native.clone()),
+            pid: spawn.filter(|_| live).and_then(|it| it.provider.as_ref()).map(|it| it.pid),
+            pane: spawn.filter(|_| live).and_then(|it| it.pane.clone()),
+            reason,
+            last_lines: seat.last_lines.clone(),
+        },
+        activity: activity(seat),
+        owes: team
+            .owed_by(name)
+            .map(|(id, task)| Owed {
+                task: id.to_string(),
+                subject: task.subject.clone(),
+                message_id: task.message.as_ref().map(ToString::to_string),
+            })
+            .collect(),
+        held,
+        can_report: spawn.filter(|_| live).map(|it| !it.needs.contains(&team_model::ReadyFact::ToolsListed)),
+    }
+}
+
+pub(crate) fn activity(seat: &Seat) -> ActivityShown {
+    let it = &seat.activity;
+    let time = |it: chrono::DateTime<chrono::Utc>| it.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    let state = if seat.state.is_live() || it.kind == ActivityKind::Unknown { it.kind } else { ActivityKind::Unknown };
+    ActivityShown {
+        state: state.to_string(),
+        since: it.since.map(time),
+        reason: it.reason.clone(),
+        until: it.until.map(time),
+        evidence: it.proof.as_ref().map(|it| format!("{}: {}", it.source, it.record)),
+    }
+}

@@ -1,0 +1,53 @@
+//! Texts for agents: the start text of a worker and messages in their received form.
+
+use team_model::{AgentName, Event, Heading, Message, Seat, Team, frame_message};
+use team_provider::ToolNames;
+
+use crate::error::EngineError;
+use crate::store::Store;
+
+/// The most bytes of messages that are handed over together.
+pub const BLOCK: usize = 64 * 1024;
+
+/// Renders what a worker is told at its start: the common part, then its role's instructions.
+pub fn start_text(team: &Team, agent: &AgentName, seat: &Seat, instructions: &str, tools: &ToolNames) -> String {
+    let peers: Vec<(&str, &str)> = team
+        .seats
+        .iter()
+        .filter(|(name, _)| *name != agent)
+        .map(|(name, seat)| (name.as_str(), seat.spec.role.as_str()))
+        .collect();
+    let preamble = team_spec::Preamble {
+        agent: agent.as_str(),
+        role: &seat.spec.role,
+        team: &team.name,
+        goal: team.goal.as_deref().unwrap_or_default(),
+        peers: &peers,
+        send_tool: tools.send,
+        report_tool: tools.report,
+        read_tool: tools.read,
+        human_tool: tools.human,
+    };
+    let mut text = preamble.render();
+    if !instructions.trim().is_empty() {
+        text.push_str("\n\n");
+        text.push_str(instructions);
+    }
+    text
+}
+
+/// Reads a message from the log and renders it as it is received.
+pub fn received_form(store: &Store, seq: u64, message: &Message) -> Result<String, EngineError> {
+    let body = match store.line(seq)?.map(|it| it.event.0) {
+        Some(Event::MessageAccepted { body, .. }) => store.text_of(&body)?,
+        _ => return Err(EngineError::Gone { what: "message", id: message.id.to_string() }),
+    };
+    let heading = Heading {
+        id: message.id.clone(),
+        from: message.from.clone(),
+        to: message.addressed.clone(),
+        kind: message.kind,
+        task: message.task,
+    };
+    Ok(frame_message(&heading, &body))
+}

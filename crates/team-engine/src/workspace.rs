@@ -1,0 +1,384 @@
+//! Where a workspace and its state are, and whether it is still the same one.
+//!
+//! `.team/id` names the workspace and where its state directory is. That directory lies outside every agent's
+//! writable roots and holds a record of the machine and the inode of `.team`: a workspace that was moved keeps its
+//! state, one that was copied gets a new id.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::process;
+
+/// Ignored by git inside `.team/`.
+const IGNORED: &str = "# Written by team-agent.\nlogs/\nruntime/\n*/profiles/*.env\n*/runs/\n*/shared/\n*/worktrees/\n*/spec.json\nmembers/*/private/\nmembers/*/working/\nmembers/session-identity.json\nid\n";
+
+/// Why a workspace cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// There is none.
+    #[error("no team in `{0}`")]
+    NoTeam(PathBuf),
+    /// A given directory is none.
+    #[error("`{0}` is not a directory")]
+    NotADirectory(PathBuf),
+    /// The state directory is not private.
+    #[error("state directory `{path}` {what}")]
+    Unsafe {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// No home directory is known.
+    #[error("there is no home directory for the state of this workspace")]
+    NoHome,
+    /// A file operation failed.
+    #[error("failed to {doing} `{path}`")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl WorkspaceError {
+    /// Says what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoTeam(_) => Some("run `team-agent init` to create one".to_owned()),
+            Self::NotADirectory(_) => Some("give a directory with `--workspace DIR`".to_owned()),
+            Self::Unsafe { path, .. } => Some(format!("run `chmod 700 '{}'`, or move it away", path.display())),
+            Self::NoHome => Some("set HOME or XDG_STATE_HOME".to_owned()),
+            Self::Io { .. } => None,
+        }
+    }
+}
+
+/// What the state directory says of its workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    machine: String,
+    device: u64,
+    inode: u64,
+    path: PathBuf,
+}
+
+/// A workspace and its places.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    /// The directory that holds `.team/`.
+    pub root: PathBuf,
+    /// Its id.
+    pub id: String,
+    /// Its private state directory.
+    pub state_dir: PathBuf,
+    /// The id it was copied from, if the log still tells of that workspace.
+    pub copied_from: Option<String>,
+    /// Whether anything of it is on disk yet.
+    pub exists: bool,
+}
+
+impl Workspace {
+    /// The directory of all teams.
+    pub fn team_root(&self) -> PathBuf {
+        self.root.join(".team")
+    }
+
+    /// The log's directory.
+    pub fn logs(&self) -> PathBuf {
+        self.team_root().join("logs")
+    }
+
+    /// Caches only.
+    pub fn runtime(&self) -> PathBuf {
+        self.team_root().join("runtime")
+    }
+
+    /// The private directory of a seat.
+    pub fn seat_dir(&self, team: &str, agent: &str) -> PathBuf {
+        self.state_dir.join("seats").join(team).join(agent)
+    }
+
+    /// The coordinator's socket.
+    pub fn coordinator_socket(&self) -> PathBuf {
+        short_socket(&self.state_dir, &self.id, "c")
+    }
+
+    /// Where a new tmux server of this workspace listens.
+    pub fn tmux_socket(&self) -> Result<PathBuf, team_tmux::TmuxError> {
+        team_tmux::socket_path(&self.state_dir, nix::unistd::getuid().as_raw(), &self.id)
+    }
+
+    /// Looks at a workspace without writing anything.
+    pub fn look(root: &Path) -> Result<Self, WorkspaceError> {
+        let root = absolute(root)?;
+        let team_root = root.join(".team");
+        let meta = fs::metadata(&team_root).map_err(|_| WorkspaceError::NoTeam(root.clone()))?;
+        let Some(named) = read_id(&team_root) else {
+            let state_dir = state_root()?.join("new");
+            return Ok(Self { root, id: String::new(), state_dir, copied_from: None, exists: false });
+        };
+        let state_dir = match named.state.clone().filter(|it| is_acceptable(it, &root, &named.id)) {
+            Some(dir) => dir,
+            None => state_root()?.join(&named.id),
+        };
+        let copied = read_record(&state_dir).is_some_and(|record| !record.is_of(&meta, &root));
+        if copied {
+            let state_dir = state_root()?.join("new");
+            return Ok(Self { root, id: String::new(), state_dir, copied_from: Some(named.id), exists: true });
+        }
+        Ok(Self { root, id: named.id, state_dir, copied_from: None, exists: true })
+    }
+
+    /// Opens a workspace for writing: makes `.team/`, the id and the state directory where they are missing.
+    pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
+        let root = absolute(root)?;
+        let team_root = root.join(".team");
+        make_dir(&team_root, 0o777)?;
+        let ignore = team_root.join(".gitignore");
+        if !ignore.exists() {
+            write(&ignore, IGNORED, 0o644)?;
+        }
+        let seen = Self::look(&root)?;
+        let meta = fs::metadata(&team_root).map_err(|source| io_error("read", &team_root, source))?;
+        if seen.id.is_empty() {
+            let id = uuid::Uuid::new_v4().simple().to_string()[..16].to_owned();
+            let state_dir = state_root()?.join(&id);
+            let workspace = Self { root, id, state_dir, copied_from: seen.copied_from, exists: true };
+            workspace.make_state_dir(&meta)?;
+            // Two at once: the one whose id file is there first wins.
+            let file = team_root.join("id");
+            let text = format!("{}\nstate {}\n", workspace.id, workspace.state_dir.display());
+            if workspace.copied_from.is_some() {
+                write(&file, &text, 0o644)?;
+            } else if let Err(error) = write_new(&file, &text) {
+                let _ = fs::remove_dir_all(&workspace.state_dir);
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    return Self::open(&workspace.root);
+                }
+                return Err(io_error("write", &file, error));
+            }
+            return Ok(workspace);
+        }
+        seen.make_state_dir(&meta)?;
+        Ok(Self { exists: true, ..seen })
+    }
+
+    fn make_state_dir(&self, meta: &fs::Metadata) -> Result<(), WorkspaceError> {
+        make_dir(&self.state_dir, 0o700)?;
+        check_private(&self.state_dir)?;
+        let record = Record {
+            id: self.id.clone(),
+            machine: process::machine_id(),
+            device: meta.dev(),
+            inode: meta.ino(),
+            path: self.root.clone(),
+        };
+        if read_record(&self.state_dir).as_ref() != Some(&record) {
+            let text = serde_json::to_string(&record).unwrap_or_default();
+            write(&self.state_dir.join("workspace.json"), &text, 0o600)?;
+        }
+        for part in ["locks", "seats", "env"] {
+            make_dir(&self.state_dir.join(part), 0o700)?;
+        }
+        Ok(())
+    }
+
+    /// Lists the other workspaces of this user that have a state directory: id and path.
+    pub fn others(&self) -> Vec<(String, PathBuf)> {
+        let Ok(root) = state_root() else { return Vec::new() };
+        let Ok(dir) = fs::read_dir(root) else { return Vec::new() };
+        dir.filter_map(Result::ok)
+            .filter_map(|it| read_record(&it.path()))
+            .filter(|it| it.id != self.id)
+            .map(|it| (it.id, it.path))
+            .collect()
+    }
+}
+
+impl Record {
+    /// The same inode is the same workspace, wherever it lies; another one at another place is a copy.
+    fn is_of(&self, meta: &fs::Metadata, _root: &Path) -> bool {
+        self.inode == meta.ino() && self.device == meta.dev() && self.machine == process::machine_id()
+    }
+}
+
+struct Named {
+    id: String,
+    state: Option<PathBuf>,
+}
+
+fn read_id(team_root: &Path) -> Option<Named> {
+    let text = fs::read_to_string(team_root.join("id")).ok()?;
+    let mut lines = text.lines();
+    let id = lines.next()?.trim().to_owned();
+    let plain = (8..=64).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_alphanumeric());
+    let state = lines.find_map(|it| it.strip_prefix("state ")).map(|it| PathBuf::from(it.trim()));
+    plain.then_some(Named { id, state })
+}
+
+/// `.team/` can be written by agents, so what it says of the state directory is only believed if that place is
+/// private, knows this workspace, and lies outside of it.
+fn is_acceptable(dir: &Path, root: &Path, id: &str) -> bool {
+    dir.is_absolute()
+        && !dir.starts_with(root)
+        && check_private(dir).is_ok()
+        && read_record(dir).is_some_and(|it| it.id == id)
+}
+
+fn read_record(state_dir: &Path) -> Option<Record> {
+    serde_json::from_str(&fs::read_to_string(state_dir.join("workspace.json")).ok()?).ok()
+}
+
+fn check_private(dir: &Path) -> Result<(), WorkspaceError> {
+    let unsafe_because = |what| WorkspaceError::Unsafe { path: dir.to_owned(), what };
+    let meta = fs::symlink_metadata(dir).map_err(|source| io_error("read", dir, source))?;
+    if !meta.is_dir() {
+        return Err(unsafe_because("is not a directory"));
+    }
+    if meta.uid() != nix::unistd::getuid().as_raw() {
+        return Err(unsafe_because("belongs to another user"));
+    }
+    if meta.permissions().mode() & 0o077 != 0 {
+        return Err(unsafe_because("can be used by others"));
+    }
+    Ok(())
+}
+
+/// Where the state directories of all workspaces are.
+pub fn state_root() -> Result<PathBuf, WorkspaceError> {
+    let base = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|it| it.is_absolute())
+        .or_else(|| process::home_dir().map(|it| it.join(".local/state")))
+        .ok_or(WorkspaceError::NoHome)?;
+    Ok(base.join("team-agent"))
+}
+
+/// A socket path short enough for the kernel, in the state directory if it fits.
+pub fn short_socket(state_dir: &Path, id: &str, name: &str) -> PathBuf {
+    let inside = state_dir.join(name);
+    if inside.as_os_str().len() <= 100 {
+        return inside;
+    }
+    PathBuf::from(format!("/tmp/team-agent-{}", nix::unistd::getuid())).join(id).join(name)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, WorkspaceError> {
+    let found = fs::canonicalize(path).map_err(|_| WorkspaceError::NotADirectory(path.to_owned()))?;
+    if found.is_dir() { Ok(found) } else { Err(WorkspaceError::NotADirectory(path.to_owned())) }
+}
+
+fn io_error(doing: &'static str, path: &Path, source: io::Error) -> WorkspaceError {
+    WorkspaceError::Io { doing, path: path.to_owned(), source }
+}
+
+pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), WorkspaceError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+        .map_err(|source| io_error("create", path, source))
+}
+
+/// Writes a whole file at once: a reader sees the old or the new one.
+pub(crate) fn write(path: &Path, text: &str, mode: u32) -> Result<(), WorkspaceError> {
+    write_bytes(path, text.as_bytes(), mode).map_err(|source| io_error("write", path, source))
+}
+
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    use std::io::Write as _;
+    let name = format!(
+        "{}.new-{}",
+        path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
+        std::process::id()
+    );
+    let new = path.with_file_name(name);
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    fs::rename(&new, path)
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    use std::io::Write as _;
+    // Complete before it has its name, so that nobody reads half of it.
+    let new = path.with_file_name(format!("id.new-{}", std::process::id()));
+    fs::File::create(&new)?.write_all(text.as_bytes())?;
+    let linked = fs::hard_link(&new, path);
+    let _ = fs::remove_file(&new);
+    linked
+}
+
+/// Finds the workspace that a command means.
+///
+/// Order: what was given; the seat file's; `TEAM_AGENT_WORKSPACE`; the nearest `.team` above that was started; the
+/// nearest `.team`. In a linked git worktree the main checkout's wins.
+pub fn discover(given: Option<&Path>, cwd: &Path) -> Result<PathBuf, WorkspaceError> {
+    if let Some(given) = given {
+        let given = absolute(given)?;
+        // `.team` itself, or a team's directory in it, means the workspace around it.
+        let around = given.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".team"));
+        return Ok(around.and_then(Path::parent).map_or(given.clone(), Path::to_owned));
+    }
+    if let Some(named) = std::env::var_os("TEAM_AGENT_WORKSPACE").filter(|it| !it.is_empty()) {
+        return absolute(Path::new(&named));
+    }
+    let cwd = absolute(cwd)?;
+    let mut nearest = None;
+    for dir in cwd.ancestors() {
+        let main = main_checkout(dir).filter(|it| it.join(".team").is_dir());
+        let candidate = main.or_else(|| dir.join(".team").is_dir().then(|| dir.to_owned()));
+        let Some(candidate) = candidate else { continue };
+        if candidate.join(".team/id").exists() {
+            return Ok(candidate);
+        }
+        nearest.get_or_insert(candidate);
+    }
+    nearest.ok_or(WorkspaceError::NoTeam(cwd))
+}
+
+/// The main checkout of a linked git worktree, if `dir` is the top of one.
+fn main_checkout(dir: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(dir.join(".git")).ok()?;
+    let git_dir = dir.join(text.strip_prefix("gitdir:")?.trim());
+    let common = fs::read_to_string(git_dir.join("commondir")).ok()?;
+    fs::canonicalize(git_dir.join(common.trim())).ok()?.parent().map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_found_from_below_and_from_inside_its_team_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join(".team/current/agents")).unwrap();
+        fs::create_dir_all(root.join("src/deep")).unwrap();
+        assert_eq!(discover(None, &root.join("src/deep")).unwrap(), root);
+        assert_eq!(discover(Some(&root.join(".team/current")), Path::new("/")).unwrap(), root);
+        assert!(matches!(discover(None, Path::new("/")), Err(WorkspaceError::NoTeam(_)) | Ok(_)));
+    }
+
+    #[test]
+    fn in_a_linked_worktree_the_main_checkout_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("main/.team")).unwrap();
+        fs::create_dir_all(root.join("main/.git/worktrees/lane")).unwrap();
+        fs::write(root.join("main/.git/worktrees/lane/commondir"), "../..\n").unwrap();
+        fs::create_dir_all(root.join("lane/.team")).unwrap();
+        fs::write(root.join("lane/.git"), format!("gitdir: {}\n", root.join("main/.git/worktrees/lane").display()))
+            .unwrap();
+        assert_eq!(discover(None, &root.join("lane")).unwrap(), root.join("main"));
+    }
+}
