@@ -17,8 +17,7 @@ pub(crate) struct SendArgs {
     /// The receivers
     to: String,
     /// The text; `-` reads standard input
-    #[arg(allow_hyphen_values = true)]
-    text: Vec<String>,
+    text: Option<String>,
     /// Read the text from this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
     file: Option<PathBuf>,
@@ -89,12 +88,12 @@ fn exit_code(args: &SendArgs, sent: &Sent) -> u8 {
 }
 
 fn text(args: &SendArgs) -> Result<String, CliError> {
-    let bytes = match (&args.file, args.text.as_slice()) {
+    let bytes = match (&args.file, args.text.as_deref()) {
         (Some(file), _) if file.as_os_str() != "-" => std::fs::read(file)
             .map_err(|error| CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file"))?,
         (Some(_), _) => read_stdin()?,
-        (None, [only]) if only == "-" => read_stdin()?,
-        (None, words) => words.join(" ").into_bytes(),
+        (None, Some("-")) => read_stdin()?,
+        (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
     let text = String::from_utf8(bytes)
         .map_err(|_| CliError::usage("the text is not UTF-8", "send text, and a file by its path"))?;

@@ -12,7 +12,8 @@ use crate::ui::Ui;
 
 /// Wait until something has happened: exit 0 it did, 1 it can no longer, 4 not yet
 #[derive(Debug, clap::Args)]
-#[group(id = "wish", required = true, multiple = false)]
+#[group(skip)]
+#[command(group(clap::ArgGroup::new("wish").required(true).multiple(false)))]
 pub(crate) struct WaitArgs {
     /// A task has ended
     #[arg(long, value_name = "ID", group = "wish")]

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use team_model::{
-    ActivityKind, Event, MessageId, Proof, ReceiptStep, Seat, SeatState, SpawnId, Team, TurnOutcome,
+    ActivityKind, Event, MessageId, Proof, ReadyFact, ReceiptStep, Seat, SeatState, SpawnId, Team, TurnOutcome,
     find_message_ids,
 };
 use team_provider::{ActivityKind as Shown, Fact, Provider, RecordKind, SeatPlaces, TurnOutcome as Ended};
@@ -267,7 +267,7 @@ fn says_something_new(seat: &Seat, kind: &Shown) -> bool {
         Shown::Idle | Shown::Shell => {
             let starting = seat.state == SeatState::Starting;
             // An open turn ends by its hook, or after the grace.
-            (starting && seat.spawn.as_ref().is_some_and(|it| !it.needs.is_empty()))
+            (starting && seat.spawn.as_ref().is_some_and(|it| it.needs.contains(&ReadyFact::StatusIdle)))
                 || (known != ActivityKind::Idle && seat.turn.is_none())
         }
         Shown::Working => known != ActivityKind::Working,
