@@ -105,7 +105,8 @@ impl TestWorkspace {
     /// Returns the program's own state directory for this workspace, once it has made one.
     pub fn state_directory(&self) -> Option<PathBuf> {
         let id = fs::read_to_string(self.path.join(".team/id")).ok()?;
-        Some(self.state_home().join("team-agent").join(id.trim())).filter(|path| path.is_dir())
+        let id = id.lines().next().unwrap_or_default().trim();
+        Some(self.state_home().join("team-agent").join(id)).filter(|path| path.is_dir())
     }
 
     /// Returns the program under test.
@@ -273,7 +274,7 @@ impl TestWorkspace {
     pub fn normalise(&self, text: &str) -> String {
         let mut normal = Normal::new();
         if let Ok(id) = fs::read_to_string(self.path.join(".team/id")) {
-            normal.replace(id.trim(), "$WSID");
+            normal.replace(id.lines().next().unwrap_or_default().trim(), "$WSID");
         }
         normal
             .replace(&self.path.to_string_lossy(), "$WS")

@@ -1,0 +1,203 @@
+//! What scenarios share: a crew of fake agents in a workspace of the test's own.
+//!
+//! Knows the program's commands and the fake agent's control file. Must not reach into the engine.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use team_testkit::TestWorkspace;
+
+/// How long a scenario waits for something that should take moments.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// A team of fake agents.
+#[derive(Debug)]
+pub struct Crew {
+    /// Where it works.
+    pub ws: TestWorkspace,
+}
+
+impl Crew {
+    /// Writes a team of idle fake agents; nothing is started.
+    pub fn written(agents: &[&str]) -> Self {
+        Self::written_with(TestWorkspace::new(), agents, "fake")
+    }
+
+    /// Writes a team of that provider into a workspace.
+    pub fn written_with(ws: TestWorkspace, agents: &[&str], provider: &str) -> Self {
+        ws.write(".team/current/TEAM.md", "---\nname: crew\n---\n");
+        for agent in agents {
+            let role = format!("---\nname: {agent}\nrole: Worker\nprovider: {provider}\n---\n\nWork.\n");
+            ws.write(format!(".team/current/agents/{agent}.md"), &role);
+        }
+        Self { ws }
+    }
+
+    /// Starts a team of idle fake agents without a leader.
+    pub fn started(agents: &[&str]) -> Self {
+        let crew = Self::written(agents);
+        crew.start();
+        crew
+    }
+
+    /// Starts the written team.
+    pub fn start(&self) {
+        self.ws.ok(["quick-start", "--headless"]);
+    }
+
+    /// The fake's home of an agent.
+    pub fn fake_home(&self, agent: &str) -> PathBuf {
+        let state = self.ws.state_directory().expect("the team was started");
+        state.join("seats/current").join(agent).join("fake-home")
+    }
+
+    /// Prepares what an agent does at its first start; call it before [`Crew::start`].
+    ///
+    /// The lines are the fake's script, given to every agent of the team through its environment.
+    pub fn script(&mut self, lines: &str) -> &mut Self {
+        let script = self.ws.write("fake-script", lines);
+        self.ws.set("FAKE_SCRIPT", script);
+        self
+    }
+
+    /// Tells a running agent's program what to do next: lines of the fake's control file.
+    ///
+    /// # Panics
+    /// When the program does not obey in time.
+    pub fn control(&self, agent: &str, lines: &str) {
+        let path = self.control_file(agent);
+        fs::create_dir_all(path.parent().expect("it has a directory")).expect("the home is writable");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).expect("the home is writable");
+        let text = format!("{}\n", lines.trim_end());
+        file.write_all(text.as_bytes()).expect("the home is writable");
+        let length = fs::metadata(&path).expect("it was written").len();
+        let done = path.with_file_name(format!("{}.done", path.file_name().expect("it has a name").to_string_lossy()));
+        let obeyed = || {
+            fs::read_to_string(&done)
+                .ok()
+                .and_then(|it| it.split_whitespace().next().and_then(|it| it.parse::<u64>().ok()))
+                .is_some_and(|it| it >= length)
+        };
+        self.ws.wait_until(&format!("{agent} obeys `{lines}`"), obeyed, SOON);
+    }
+
+    /// The control file of an agent's present session.
+    pub fn control_file(&self, agent: &str) -> PathBuf {
+        self.fake_home(agent).join("control").join(self.native(agent))
+    }
+
+    /// The provider's id of an agent's session.
+    pub fn native(&self, agent: &str) -> String {
+        let status = self.status();
+        status["agents"][agent]["session"]["native"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What `status --json` says.
+    pub fn status(&self) -> Value {
+        self.ws.json(["status"])
+    }
+
+    /// What an agent does, by `status --json`.
+    pub fn activity(&self, agent: &str) -> String {
+        self.status()["agents"][agent]["activity"]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Everything an agent's program took as a submission, oldest first, with how it came.
+    pub fn submissions(&self, agent: &str) -> Vec<Value> {
+        lines_of(&self.fake_home(agent).join("submissions"))
+    }
+
+    /// The texts of an agent's submissions.
+    pub fn texts(&self, agent: &str) -> Vec<String> {
+        self.submissions(agent).iter().map(|it| it["text"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Every byte that an agent's terminal received.
+    pub fn bytes(&self, agent: &str) -> Vec<u8> {
+        let mut all = Vec::new();
+        for file in files_in(&self.fake_home(agent).join("bytes")) {
+            for line in fs::read_to_string(file).unwrap_or_default().lines() {
+                let hex = line.rsplit(' ').next().unwrap_or_default();
+                let digits: Vec<char> = hex.chars().collect();
+                all.extend(
+                    digits.chunks(2).filter_map(|it| u8::from_str_radix(&it.iter().collect::<String>(), 16).ok()),
+                );
+            }
+        }
+        all
+    }
+
+    /// Waits until an agent's program has taken a text that contains `part`, and returns it.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn wait_for_text(&self, agent: &str, part: &str) -> String {
+        let mut found = None;
+        let look = || {
+            found = self.texts(agent).into_iter().find(|it| it.contains(part));
+            found.is_some()
+        };
+        self.ws.wait_until(&format!("{agent} gets `{part}`"), look, SOON);
+        found.unwrap_or_default()
+    }
+
+    /// Waits until `status --json` shows that activity.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn wait_for_activity(&self, agent: &str, wanted: &str) {
+        self.ws.wait_until(&format!("{agent} is {wanted}"), || self.activity(agent) == wanted, SOON);
+    }
+
+    /// Lines of the log of one type.
+    pub fn events_of(&self, kind: &str) -> Vec<Value> {
+        self.ws.events().into_iter().filter(|it| it["event"]["type"] == kind).collect()
+    }
+
+    /// Runs tmux on the team's own server.
+    ///
+    /// # Panics
+    /// When there is no server.
+    pub fn tmux(&self, arguments: &[&str]) -> String {
+        let server = self.events_of("server.started").pop().expect("a server was started");
+        let socket = server["event"]["socket"].as_str().unwrap_or_default().to_owned();
+        let output = self
+            .ws
+            .command("tmux")
+            .arg("-N")
+            .arg("-S")
+            .arg(socket)
+            .args(arguments)
+            .output()
+            .expect("tmux is there");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The pane of an agent.
+    pub fn pane(&self, agent: &str) -> String {
+        self.status()["agents"][agent]["session"]["pane"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Ends everything and checks that nothing is left.
+    pub fn finish(self) {
+        self.ws.finish();
+    }
+}
+
+fn files_in(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).map(|it| it.filter_map(|it| Some(it.ok()?.path())).collect()).unwrap_or_default();
+    files.sort_by_key(|it| fs::metadata(it).and_then(|it| it.modified()).ok());
+    files
+}
+
+fn lines_of(dir: &Path) -> Vec<Value> {
+    files_in(dir)
+        .into_iter()
+        .flat_map(|it| fs::read_to_string(it).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|it| serde_json::from_str(&it).ok())
+        .collect()
+}
