@@ -36,6 +36,7 @@ impl Core {
             Action::Send(sends) => self.send(sends),
             Action::Enter(seats) => self.enter(&seats),
             Action::Look(at) => self.look(&at),
+            Action::RingAgain(at) => self.ring_again(&at),
             Action::GiveUp(at) => self.give_up(&at),
             Action::Conclude(at, orphans) => self.conclude(&at, orphans),
             Action::Prove(at) => self.prove(&at),

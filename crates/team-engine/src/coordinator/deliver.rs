@@ -209,7 +209,7 @@ impl Core {
         if parcel.channel == Channel::Bell {
             let rung = self.ring(parcel)?;
             if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
-                look.lane = Lane::Rung { ids, at: now };
+                look.lane = Lane::Rung { ids, at: now, rung: now };
             }
             self.fail.pass("message", "orphan")?;
             if !rung {
@@ -269,6 +269,21 @@ impl Core {
             }
         }
         Ok(ring_bell(&bell))
+    }
+
+    /// Rings again if a message still lies untaken.
+    pub(super) fn ring_again(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        let places = inbox_of(self, at);
+        if let Some(Lane::Rung { ids, rung, .. }) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
+            *rung = now;
+            if let Some((inbox, bell)) = places
+                && ids.iter().any(|id| file_of(&inbox, id).is_some())
+            {
+                ring_bell(&bell);
+            }
+        }
+        Ok(())
     }
 
     /// Closes all attempts of a seat's lane: as not sent (with the proof that nothing was), or as unknown.

@@ -17,6 +17,10 @@ pub type SeatKey = (TeamKey, AgentName);
 pub const START: Duration = Duration::from_secs(60);
 /// How long a proof of delivery may take.
 pub const RECEIPT: Duration = Duration::from_secs(5);
+/// How long a bell may go unheard: a program that has just started may miss the first rings.
+const HEARD: Duration = Duration::from_secs(8);
+/// How often a bell is rung again while its messages lie untaken; a program does not hear faster rings.
+const RING_AGAIN: Duration = Duration::from_millis(1250);
 /// How long a seat process that was asked to end may take; it kills its program before that.
 pub const STOP: Duration = Duration::from_millis(4000);
 /// How long a spawn that was announced may take to be claimed before its pane is looked for.
@@ -86,6 +90,8 @@ pub enum Lane {
         ids: Vec<MessageId>,
         /// When.
         at: Duration,
+        /// When it was rung last.
+        rung: Duration,
     },
 }
 
@@ -137,6 +143,8 @@ pub enum Action {
     Enter(Vec<SeatKey>),
     /// Read the screen: no receipt has come.
     Look(SeatKey),
+    /// Ring a bell again whose messages may lie untaken.
+    RingAgain(SeatKey),
     /// Record that nobody knows whether a text was taken.
     GiveUp(SeatKey),
     /// Conclude what became of what another coordinator was sending.
@@ -358,11 +366,13 @@ fn lane(
                 }
             }
         }
-        Lane::Rung { at: rung, .. } => {
-            if now >= *rung + RECEIPT {
+        Lane::Rung { at: first, rung, .. } => {
+            if now >= *first + HEARD {
                 plan.actions.push(Action::GiveUp(at.clone()));
+            } else if now >= *rung + RING_AGAIN {
+                plan.actions.push(Action::RingAgain(at.clone()));
             } else {
-                plan.at(*rung + RECEIPT);
+                plan.at((*first + HEARD).min(*rung + RING_AGAIN));
             }
         }
     }
