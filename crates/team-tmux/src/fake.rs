@@ -13,7 +13,7 @@ use crate::pane::{
 use crate::screen::Screen;
 use crate::terminal::{Fence, ServerInfo, Terminal};
 use crate::text::clean_text;
-use crate::typing::{Key, Paste, Pasted, Press, Pressed, Typed};
+use crate::typing::{Key, Paste, Pasted, Press, Pressed, Typed, check_mark};
 use crate::{Guard, Result, TmuxError, panes};
 
 const FIRST_PID: u32 = 5_000_000;
@@ -288,6 +288,7 @@ impl World {
             window_name: asked.window_name.clone(),
             session: asked.session.clone(),
             tag: asked.tag.clone(),
+            typed: None,
             title: String::new(),
             in_mode: false,
             input_off: false,
@@ -390,10 +391,12 @@ impl Terminal for FakeTerminal {
             if text.is_empty() {
                 return Err(TmuxError::EmptyText);
             }
+            paste.mark.as_deref().map_or(Ok(()), check_mark)?;
             let typed = world.may_type(pane, paste.leave_mode, &paste.guard);
             if typed == Typed::Done {
                 if let Some(found) = world.panes.get_mut(&pane.id) {
                     found.info.in_mode = false;
+                    found.info.typed = paste.mark.clone().or(found.info.typed.take());
                 }
                 world.deliver(FakeInput::Paste { pane, text, enter: paste.enter });
             }
@@ -404,12 +407,16 @@ impl Terminal for FakeTerminal {
     fn press(&mut self, presses: &[Press]) -> Result<Vec<Pressed>> {
         self.call(Operation::Press, Needs::Epoch, |world| {
             presses.iter().try_for_each(|press| press.key.check())?;
+            presses.iter().filter_map(|press| press.mark.as_deref()).try_for_each(check_mark)?;
             // All are checked before the programs see the first.
             let may_type = |Press { pane, guard, .. }: &Press| world.may_type(*pane, false, guard);
             let outcomes: Vec<_> = presses.iter().map(may_type).collect();
-            for (Press { pane, key, .. }, _) in
+            for (Press { pane, key, mark, .. }, _) in
                 presses.iter().zip(&outcomes).filter(|(_, typed)| **typed == Typed::Done)
             {
+                if let Some(found) = world.panes.get_mut(&pane.id) {
+                    found.info.typed = mark.clone().or(found.info.typed.take());
+                }
                 world.deliver(FakeInput::Press { pane: *pane, key: *key });
             }
             Ok(outcomes)

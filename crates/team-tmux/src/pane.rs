@@ -150,6 +150,8 @@ pub struct PaneInfo {
     pub session: String,
     /// The mark it was opened with.
     pub tag: Option<String>,
+    /// What was last typed into it, as the typing was marked.
+    pub typed: Option<String>,
     /// The title that the program has set.
     pub title: String,
     /// Whether it shows copy mode or another mode of tmux.

@@ -18,7 +18,7 @@ use crate::{Result, TmuxError, process};
 
 const LIST: &str = "P\t#{pane_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t#{pane_dead_signal}\t\
      #{window_id}\t#{pane_in_mode}\t#{pane_input_off}\t#{pane_width}\t#{pane_height}\t#{cursor_x}\t\
-     #{cursor_y}\t#{window_activity}\t#{session_name}\t#{@team_spawn}\t#{window_name}\t#{pane_title}";
+     #{cursor_y}\t#{window_activity}\t#{session_name}\t#{@team_spawn}\t#{@team_typed}\t#{window_name}\t#{pane_title}";
 const CLIENTS: &str = "C\t#{client_readonly}\t#{client_control_mode}\t#{client_session}";
 const OPENED: &str = "#{pane_id}\t#{pane_pid}\t#{window_id}";
 
@@ -85,7 +85,7 @@ fn parse_listing(said: &str) -> Option<Listing> {
 }
 
 fn parse_pane(line: &str, viewers: &HashMap<&str, Viewers>) -> Option<PaneInfo> {
-    let fields: Vec<_> = line.splitn(17, '\t').collect();
+    let fields: Vec<_> = line.splitn(18, '\t').collect();
     let [
         id,
         pid,
@@ -102,6 +102,7 @@ fn parse_pane(line: &str, viewers: &HashMap<&str, Viewers>) -> Option<PaneInfo> 
         activity,
         session,
         tag,
+        typed,
         window_name,
         title,
     ] = fields[..]
@@ -121,6 +122,7 @@ fn parse_pane(line: &str, viewers: &HashMap<&str, Viewers>) -> Option<PaneInfo> 
         window_name: window_name.to_owned(),
         session: session.to_owned(),
         tag: Some(tag.to_owned()).filter(|tag| !tag.is_empty()),
+        typed: Some(typed.to_owned()).filter(|typed| !typed.is_empty()),
         title: title.to_owned(),
         in_mode: is_set(in_mode),
         input_off: is_set(input_off),
@@ -277,15 +279,16 @@ mod tests {
     #[test]
     fn a_listing_counts_viewers_per_session_and_keeps_odd_names_apart() {
         let said = "S\t77\nC\t1\t1\tteam\nC\t1\t0\tteam\nC\t0\t0\tteam\n\
-            P\t%1\t5\t0\t\t\t@1\t1\t0\t200\t50\t3\t4\t99\tteam\tx-1\t研究员 a\ttitle\twith tab\n\
-            P\t%2\t6\t1\t3\t\t@2\t0\t1\t80\t24\t0\t0\t99\tother\t\tw\t\n\
-            P\t%3\t7\t1\t\t9\t@3\t0\t0\t80\t24\t0\t0\t99\tother\t\tw\t\n\
-            P\t%4\t8\t1\t\t\t@4\t0\t0\t80\t24\t0\t0\t99\tother\t\tw\t\n";
+            P\t%1\t5\t0\t\t\t@1\t1\t0\t200\t50\t3\t4\t99\tteam\tx-1\tp-5\t研究员 a\ttitle\twith tab\n\
+            P\t%2\t6\t1\t3\t\t@2\t0\t1\t80\t24\t0\t0\t99\tother\t\t\tw\t\n\
+            P\t%3\t7\t1\t\t9\t@3\t0\t0\t80\t24\t0\t0\t99\tother\t\t\tw\t\n\
+            P\t%4\t8\t1\t\t\t@4\t0\t0\t80\t24\t0\t0\t99\tother\t\t\tw\t\n";
         let listing = parse_listing(said).unwrap();
         assert_eq!(listing.server_pid, 77);
         let [first, second, third, fourth] = &listing.panes[..] else { panic!("{:?}", listing.panes) };
         assert_eq!(first.viewers, Viewers { attached: 2, can_type: 1 });
         assert_eq!((first.window_name.as_str(), first.title.as_str()), ("研究员 a", "title\twith tab"));
+        assert_eq!((first.typed.as_deref(), second.typed.as_deref()), (Some("p-5"), None));
         assert_eq!((first.exit.clone(), first.in_mode, first.cursor), (None, true, (3, 4)));
         assert_eq!(
             (second.exit.clone(), second.input_off, second.tag.clone()),

@@ -22,6 +22,9 @@ pub struct Paste {
     pub leave_mode: bool,
     /// What must be on the screen.
     pub guard: Guard,
+    /// What the pane is to remember of it, as [`PaneInfo::typed`](crate::PaneInfo::typed): it is kept in the same
+    /// step, so that whoever comes later knows whether the text was typed.
+    pub mark: Option<String>,
 }
 
 /// A key that may be pressed.
@@ -95,6 +98,15 @@ pub struct Press {
     /// What must be on the screen. Keys of one call are checked against the same screen: the
     /// program has not yet seen the first when the second is checked.
     pub guard: Guard,
+    /// What the pane is to remember of it, kept in the same step.
+    pub mark: Option<String>,
+}
+
+impl Press {
+    /// Makes a press without a guard, of which the pane remembers nothing.
+    pub fn plain(pane: Pane, key: Key) -> Self {
+        Self { pane, key, guard: Guard::default(), mark: None }
+    }
 }
 
 /// What became of something that was to be typed. In all cases but the first no byte was sent.
@@ -138,8 +150,10 @@ pub(crate) fn paste(
     let exact = if server.is_some_and(TmuxVersion::rewrites_pastes) { " -S" } else { "" };
     let leave = if paste.leave_mode { format!("copy-mode -q -t {id} ; ") } else { String::new() };
     let enter = if paste.enter { format!(" ; send-keys -t {id} Enter") } else { String::new() };
-    let act =
-        format!("{leave}paste-buffer -p -r{exact} -d -b {buffer} -t {id}{enter} ; display-message -p OK");
+    let mark = remember(pane, paste.mark.as_deref())?;
+    let act = format!(
+        "{leave}{mark}paste-buffer -p -r{exact} -d -b {buffer} -t {id}{enter} ; display-message -p OK"
+    );
     let refuse = format!("delete-buffer -b {buffer} ; display-message -p -t {id} {}", quote(STATE));
     let condition = may_type(scope, pane, paste.leave_mode, &paste.guard);
     let target = id.to_string();
@@ -155,10 +169,11 @@ pub(crate) fn press(client: &Client, scope: Scope<'_>, presses: &[Press]) -> Res
         return Ok(Vec::new());
     }
     let mut script = String::new();
-    for Press { pane, key, guard } in presses {
+    for Press { pane, key, guard, mark } in presses {
         let target = pane.id.to_string();
         let (flags, name) = key.words()?;
-        let act = format!("send-keys {flags}-t {target} -- {name} ; display-message -p OK");
+        let mark = remember(*pane, mark.as_deref())?;
+        let act = format!("{mark}send-keys {flags}-t {target} -- {name} ; display-message -p OK");
         let report = format!("display-message -p -t {target} {}", quote(STATE));
         script.push_str(&when(Some(&target), &may_type(scope, *pane, false, guard), &act, &report));
     }
@@ -169,6 +184,22 @@ pub(crate) fn press(client: &Client, scope: Scope<'_>, presses: &[Press]) -> Res
     }
     let results = lines.into_iter().zip(presses);
     results.map(|(line, press)| outcome("send-keys", line, scope, press.pane, false)).collect()
+}
+
+/// The command that lets a pane remember what was typed into it, to be put in front of the typing.
+fn remember(pane: Pane, mark: Option<&str>) -> Result<String> {
+    let Some(mark) = mark else { return Ok(String::new()) };
+    check_mark(mark)?;
+    Ok(format!("set-option -p -t {} @team_typed {} ; ", pane.id, quote(mark)))
+}
+
+/// Refuses a mark that would not read back as it is.
+pub(crate) fn check_mark(mark: &str) -> Result<()> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if mark.is_empty() || !mark.bytes().all(fits) {
+        return Err(TmuxError::BadName { what: "typing mark", name: mark.to_owned() });
+    }
+    Ok(())
 }
 
 fn outcome(doing: &'static str, line: &str, scope: Scope<'_>, pane: Pane, in_mode: bool) -> Result<Typed> {

@@ -95,7 +95,7 @@ impl UserPane {
     /// Pastes one text, if the pane is the bound one, alive, in no mode and as the guard demands.
     pub fn paste(&self, text: &str, enter: bool, guard: &Guard) -> Result<Pasted> {
         let scope = Scope::Users { server_pid: self.server_pid };
-        let how = Paste { enter, leave_mode: false, guard: guard.clone() };
+        let how = Paste { enter, leave_mode: false, guard: guard.clone(), mark: None };
         paste(&self.client, scope, self.version.as_ref(), self.pane, text, &how)
     }
 }

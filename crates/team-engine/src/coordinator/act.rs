@@ -38,7 +38,7 @@ impl Core {
             Action::Look(at) => self.look(&at),
             Action::RingAgain(at) => self.ring_again(&at),
             Action::GiveUp(at) => self.give_up(&at),
-            Action::Conclude(at, orphans) => self.conclude(&at, orphans),
+            Action::Conclude(at) => self.conclude(&at),
             Action::Prove(at) => self.prove(&at),
             Action::Tell(key) => self.tell(&key),
             Action::StopServer => self.stop_server(),
@@ -208,7 +208,7 @@ impl Core {
         }
     }
 
-    fn spawn_of(&self, at: &SeatKey) -> Option<SpawnId> {
+    pub(super) fn spawn_of(&self, at: &SeatKey) -> Option<SpawnId> {
         Some(self.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?.id)
     }
 

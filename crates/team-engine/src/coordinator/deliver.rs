@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use team_model::{Channel, Event, HoldReason, MessageId, Proof, ReceiptStep, TeamKey};
 use team_provider::{Composer, Framed, Provider, UnsafeText};
-use team_tmux::{Guard, Key, Pane, Paste, Pasted, Press, Pressed};
+use team_tmux::{Guard, Key, Pane, Paste, Pasted, Press, Pressed, TmuxError};
 
-use super::act::{moved_on, since};
+use super::act::moved_on;
 use super::core::Core;
-use super::plan::{Lane, RECEIPT, SeatKey, Typed};
+use super::conclude::{entered_mark, pasted_mark};
+use super::inbox;
+use super::plan::{Lane, SeatKey, Typed};
 use super::records::inbox_of;
 use crate::decide::Refusal;
 use crate::error::EngineError;
@@ -19,13 +21,13 @@ use crate::screen;
 use crate::workspace::write_bytes;
 
 /// What is to go to one seat.
-struct Parcel {
+pub(super) struct Parcel {
     at: SeatKey,
     channel: Channel,
     ids: Vec<(u64, MessageId)>,
     texts: Vec<String>,
     /// What is typed: all texts in one, made safe for that program.
-    typed: String,
+    pub(super) typed: String,
     file: Option<PathBuf>,
 }
 
@@ -50,7 +52,7 @@ impl Core {
     }
 
     /// Takes as many waiting messages as go together.
-    fn pack(&self, at: &SeatKey, channel: Channel, seqs: &[u64]) -> Result<Option<Parcel>, EngineError> {
+    pub(super) fn pack(&self, at: &SeatKey, channel: Channel, seqs: &[u64]) -> Result<Option<Parcel>, EngineError> {
         let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(None) };
         let Some(seat) = team.seats.get(&at.1) else { return Ok(None) };
         let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(None) };
@@ -157,7 +159,7 @@ impl Core {
         Ok(panes.iter().any(|it| Some(it.pane) == pane && it.viewers.can_type > 0))
     }
 
-    fn composer(&self, at: &SeatKey, shown: &team_tmux::Screen) -> (Option<Composer>, Option<String>) {
+    pub(super) fn composer(&self, at: &SeatKey, shown: &team_tmux::Screen) -> (Option<Composer>, Option<String>) {
         let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
         let Some(provider) = seat.and_then(|it| team_provider::provider(&it.spec.provider)) else {
             return (None, None);
@@ -168,7 +170,7 @@ impl Core {
 
     /// Writes the intents; false if the ground has moved.
     fn announce(&mut self, key: &TeamKey, parcels: &[&Parcel]) -> Result<bool, EngineError> {
-        self.fail.pass("message", "before")?;
+        self.fail.pass("announce", "before")?;
         let announced = self.decide(Some(key), |state| {
             let team = state.teams.get(key).ok_or_else(moved_on)?;
             let mut events = Vec::new();
@@ -197,7 +199,10 @@ impl Core {
             Ok((events, ()))
         });
         match announced {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.fail.pass("announce", "after")?;
+                Ok(true)
+            }
             Err(EngineError::Refused(Refusal { code: "moved_on", .. })) => Ok(false),
             Err(error) => Err(error),
         }
@@ -206,25 +211,12 @@ impl Core {
     fn hand_over(&mut self, parcel: &Parcel) -> Result<(), EngineError> {
         let ids: Vec<MessageId> = parcel.ids.iter().map(|(_, id)| id.clone()).collect();
         let now = self.clock.elapsed();
-        if parcel.channel == Channel::Bell {
-            let rung = self.ring(parcel)?;
-            if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
-                look.lane = Lane::Rung { ids, at: now, rung: now };
-            }
-            self.fail.pass("message", "orphan")?;
-            if !rung {
-                self.close_attempts(&parcel.at, "the inbox could not be written", false, true)?;
-            }
-            self.fail.pass("message", "after")?;
-            return Ok(());
-        }
-        let Some(pane) = self.pane_of(&parcel.at) else { return Ok(()) };
-        let paste = Paste { enter: false, leave_mode: true, guard: Guard::default() };
-        let pasted = self.terminal.paste(pane, &parcel.typed, &paste);
-        self.fail.pass("message", "orphan")?;
+        let (Channel::Keys, Some(pane)) = (parcel.channel, self.pane_of(&parcel.at)) else {
+            return self.hand_over_by_bell(parcel, ids);
+        };
         if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
             look.lane = Lane::Typed(Typed {
-                ids,
+                ids: ids.clone(),
                 pasted: now,
                 entered: None,
                 touched: now,
@@ -232,6 +224,11 @@ impl Core {
                 staged: true,
             });
         }
+        let mark = self.announced(&parcel.at, &ids).map(pasted_mark);
+        let paste = Paste { enter: false, leave_mode: true, guard: Guard::default(), mark };
+        self.fail.pass("paste", "before")?;
+        let pasted = self.terminal.paste(pane, &parcel.typed, &paste);
+        self.fail.pass("paste", "orphan")?;
         match pasted {
             Ok(Pasted::Done) => {}
             Ok(refused) => {
@@ -253,22 +250,42 @@ impl Core {
                     look.blocked = Some((HoldReason::Mode, now));
                 }
             }
+            // A newer coordinator concludes it; nothing of ours was typed.
+            Err(error @ TmuxError::Fenced { .. }) => return Err(error.into()),
             Err(error) => self.close_attempts(&parcel.at, &error.to_string(), true, false)?,
         }
-        self.fail.pass("message", "after")?;
+        self.fail.pass("paste", "after")?;
         Ok(())
     }
 
-    /// Lays the messages into the inbox in order and rings.
-    fn ring(&self, parcel: &Parcel) -> Result<bool, EngineError> {
-        let Some((inbox, bell)) = inbox_of(self, &parcel.at) else { return Ok(false) };
-        for ((seq, id), text) in parcel.ids.iter().zip(&parcel.texts) {
-            let file = inbox.join(format!("{seq:012}-{id}.txt"));
-            if write_bytes(&file, text.as_bytes(), 0o600).is_err() {
-                return Ok(false);
+    fn hand_over_by_bell(&mut self, parcel: &Parcel, ids: Vec<MessageId>) -> Result<(), EngineError> {
+        let now = self.clock.elapsed();
+        if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+            look.lane = Lane::Rung { ids, at: now, rung: now };
+        }
+        let places = inbox_of(self, &parcel.at).filter(|_| parcel.channel == Channel::Bell);
+        let Some((inbox, bell)) = places else {
+            return self.close_attempts(&parcel.at, "there is no way to it", false, true);
+        };
+        self.fail.pass("lay", "before")?;
+        // Under the log's lock, so that no newer coordinator has already judged that nothing was laid.
+        let laid = self.decide(Some(&parcel.at.0), |_| {
+            let mut files = parcel.ids.iter().zip(&parcel.texts);
+            Ok((Vec::new(), files.all(|((seq, id), text)| inbox::lay(&inbox, *seq, id, text))))
+        })?;
+        self.fail.pass("lay", "after")?;
+        self.fail.pass("ring", "before")?;
+        let rung = laid && inbox::ring(&bell);
+        self.fail.pass("ring", "orphan")?;
+        if !rung {
+            // What was laid all the same is taken back, or else was taken.
+            if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
+                look.lane = Lane::Free;
+                look.deaf = true;
             }
         }
-        Ok(ring_bell(&bell))
+        self.fail.pass("ring", "after")?;
+        Ok(())
     }
 
     /// Rings again if a message still lies untaken.
@@ -278,9 +295,9 @@ impl Core {
         if let Some(Lane::Rung { ids, rung, .. }) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
             *rung = now;
             if let Some((inbox, bell)) = places
-                && ids.iter().any(|id| file_of(&inbox, id).is_some())
+                && ids.iter().any(|id| inbox::lies(&inbox, id))
             {
-                ring_bell(&bell);
+                inbox::ring(&bell);
             }
         }
         Ok(())
@@ -338,7 +355,11 @@ impl Core {
                 Some(shown) => matches!(self.composer(&seat, shown), (Some(Composer::Holds(_)), None)),
             };
             if ready {
-                presses.push(Press { pane, key: Key::Enter, guard: Guard::default() });
+                let mark = match self.seen.seats.get(&seat).map(|it| &it.lane) {
+                    Some(Lane::Typed(typed)) => self.announced(&seat, &typed.ids).map(entered_mark),
+                    _ => None,
+                };
+                presses.push(Press { mark, ..Press::plain(pane, Key::Enter) });
                 pressed_at.push(seat);
             } else if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(&seat).map(|it| &mut it.lane) {
                 // It does not show yet, or a dialog has opened: no key, look again.
@@ -419,7 +440,7 @@ impl Core {
         let Some((inbox, _)) = inbox_of(self, at) else { return Ok(()) };
         let mut untaken = Vec::new();
         for id in ids {
-            if take_back(&inbox, id) {
+            if inbox::take_back(&inbox, id) {
                 untaken.push(id.clone());
             }
         }
@@ -446,77 +467,6 @@ impl Core {
         })
     }
 
-    /// What a coordinator before us was sending: only what is proved untouched may be sent again.
-    pub(super) fn conclude(
-        &mut self,
-        at: &SeatKey,
-        orphans: Vec<(MessageId, u32, Channel)>,
-    ) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
-        let first_seen = self.seen.seats.get(at).map_or(now, |it| it.since);
-        let over = since(now, first_seen) >= RECEIPT;
-        let mut events = Vec::new();
-        let mut waits = false;
-        for (id, attempt, channel) in orphans {
-            let receiver = at.1.clone();
-            match channel {
-                Channel::Bell => {
-                    let untaken = inbox_of(self, at).is_none_or(|(inbox, _)| !was_laid(&inbox, &id) || take_back(&inbox, &id));
-                    if untaken {
-                        let proof = Proof { source: "channel".to_owned(), record: "untaken".to_owned() };
-                        events.push(Event::MessageNotSent { id, receiver, attempt, proof });
-                    } else if over {
-                        let why = "the program took it and no turn was seen".to_owned();
-                        events.push(Event::MessageUnknown { id, receiver, attempt, why, staged: false });
-                    } else {
-                        waits = true;
-                    }
-                }
-                Channel::Keys => {
-                    let shown = match self.pane_of(at) {
-                        Some(pane) => self.terminal.screen(pane)?,
-                        None => None,
-                    };
-                    let composer = shown.as_ref().map(|it| self.composer(at, it));
-                    let holds = matches!(composer, Some((Some(Composer::Holds(_)), _)));
-                    if holds || over {
-                        let why = "the coordinator ended while it was typing".to_owned();
-                        let staged = !matches!(composer, Some((Some(Composer::Empty), None)));
-                        events.push(Event::MessageUnknown { id, receiver, attempt, why, staged });
-                    } else {
-                        waits = true;
-                    }
-                }
-            }
-        }
-        if waits {
-            // Proofs may still come: the plan asks again, so sit in the lane until the time is over.
-            let ids = self.orphaned(at);
-            if let Some(look) = self.seen.seats.get_mut(at)
-                && look.lane == Lane::Free
-            {
-                look.lane = Lane::Typed(Typed {
-                    ids,
-                    pasted: first_seen,
-                    entered: Some(first_seen),
-                    touched: now,
-                    presses: u32::MAX,
-                    staged: false,
-                });
-            }
-        }
-        if events.is_empty() { Ok(()) } else { self.record(Some(&at.0), events) }
-    }
-
-    fn orphaned(&self, at: &SeatKey) -> Vec<MessageId> {
-        let Some(team) = self.store.state.teams.get(&at.0) else { return Vec::new() };
-        team.messages
-            .values()
-            .filter(|it| it.receipts.get(&at.1).is_some_and(|it| it.step == ReceiptStep::Sending))
-            .map(|it| it.id.clone())
-            .collect()
-    }
-
     /// Looks whether a composer that may hold an earlier text is empty now.
     pub(super) fn prove(&mut self, at: &SeatKey) -> Result<(), EngineError> {
         let now = self.clock.elapsed();
@@ -531,32 +481,10 @@ impl Core {
             return Ok(());
         }
         let proof = Proof { source: "screen".to_owned(), record: "the composer is empty".to_owned() };
+        self.fail.pass("clear", "before")?;
         self.record(Some(&at.0), vec![Event::LaneCleared { agent: at.1.clone(), proof }])
     }
 }
 
 /// How long to wait before a composer that does not show its text yet is read again.
 const SHOW_AGAIN: Duration = Duration::from_millis(15);
-
-fn ring_bell(bell: &std::path::Path) -> bool {
-    use std::io::Write as _;
-    std::fs::OpenOptions::new().append(true).open(bell).and_then(|mut it| it.write_all(b".")).is_ok()
-}
-
-fn file_of(dir: &std::path::Path, id: &MessageId) -> Option<PathBuf> {
-    let end = format!("-{id}.txt");
-    std::fs::read_dir(dir)
-        .ok()?
-        .filter_map(|it| Some(it.ok()?.path()))
-        .find(|it| it.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&end)))
-}
-
-/// Says whether a message was ever laid into an inbox: it is there, or was taken from it.
-fn was_laid(inbox: &std::path::Path, id: &MessageId) -> bool {
-    file_of(inbox, id).is_some() || file_of(&inbox.join("taken"), id).is_some()
-}
-
-/// Takes a message out of an inbox again; false if somebody has taken it.
-fn take_back(inbox: &std::path::Path, id: &MessageId) -> bool {
-    file_of(inbox, id).is_some_and(|it| std::fs::rename(&it, it.with_extension("back")).is_ok())
-}

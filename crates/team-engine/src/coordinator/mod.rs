@@ -4,8 +4,10 @@
 //! It sleeps until the log, a program's record, its socket, a process or a time limit has something new.
 
 mod act;
+mod conclude;
 mod core;
 mod deliver;
+mod inbox;
 mod leader;
 mod plan;
 mod records;

@@ -53,6 +53,8 @@ pub struct Seen {
     pub lane: Lane,
     /// What stood in the way of typing, and when it was seen.
     pub blocked: Option<(HoldReason, Duration)>,
+    /// Before when an attempt that another coordinator began is not looked at again.
+    pub conclude_at: Option<Duration>,
     /// When its screen was last read while it started.
     pub start_looked: Option<Duration>,
     /// Whether its bell was rung and not heard.
@@ -148,7 +150,7 @@ pub enum Action {
     /// Record that nobody knows whether a text was taken.
     GiveUp(SeatKey),
     /// Conclude what became of what another coordinator was sending.
-    Conclude(SeatKey, Vec<(MessageId, u32, Channel)>),
+    Conclude(SeatKey),
     /// Prove a composer empty that may still hold an earlier text.
     Prove(SeatKey),
     /// Tell the leader in its pane.
@@ -214,7 +216,9 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
             if seat.state.is_live() && supervise(&mut plan, &at, team, seat, look, now) {
                 continue;
             }
-            lane(&mut plan, &mut enters, &at, team, seat, look, now);
+            if lane(&mut plan, &mut enters, &at, team, seat, look, now) {
+                continue;
+            }
             if let Some(send) = deliver(&mut plan, &mut holds, &at, team, seat, look, now) {
                 sends.push(send);
             }
@@ -329,7 +333,8 @@ fn end(plan: &mut Plan, at: &SeatKey, look: &Seen, now: Duration) {
     }
 }
 
-/// Goes on with what is under way to a composer or by a bell.
+/// Goes on with what is under way to a composer or by a bell; says whether something is whose end is not known, so
+/// that nothing else may go.
 fn lane(
     plan: &mut Plan,
     enters: &mut Vec<SeatKey>,
@@ -338,23 +343,23 @@ fn lane(
     seat: &Seat,
     look: &Seen,
     now: Duration,
-) {
+) -> bool {
     match &look.lane {
         Lane::Free => {}
         Lane::Typed(typed) => {
             let Some(entered) = typed.entered else {
                 if now >= typed.pasted + RECEIPT {
                     plan.actions.push(Action::GiveUp(at.clone()));
-                    return;
+                    return false;
                 }
                 // The first Enter waits for the text to settle, a later try for the text to show.
                 let due = typed.touched.max(typed.pasted + look.typing.settle);
                 if now >= due { enters.push(at.clone()) } else { plan.at(due) }
-                return;
+                return false;
             };
             if now >= entered + RECEIPT {
                 plan.actions.push(Action::GiveUp(at.clone()));
-                return;
+                return false;
             }
             plan.at(entered + RECEIPT);
             if typed.presses < PRESSES {
@@ -382,21 +387,20 @@ fn lane(
         Lane::Typed(typed) => &typed.ids,
         Lane::Rung { ids, .. } => ids,
     };
-    let orphans: Vec<_> = team
-        .messages
-        .values()
-        .filter(|it| !ours.contains(&it.id))
-        .filter_map(|it| {
-            let receipt = it.receipts.get(&at.1).filter(|it| it.step == ReceiptStep::Sending)?;
-            Some((it.id.clone(), receipt.attempts, receipt.attempt.as_ref()?.channel))
-        })
-        .collect();
-    if !orphans.is_empty() {
-        plan.actions.push(Action::Conclude(at.clone(), orphans));
+    let is_open = |it: &team_model::Message| {
+        it.receipts.get(&at.1).is_some_and(|it| it.step == ReceiptStep::Sending) && !ours.contains(&it.id)
+    };
+    if team.messages.values().any(is_open) {
+        match look.conclude_at.filter(|it| now < *it) {
+            Some(due) => plan.at(due),
+            None => plan.actions.push(Action::Conclude(at.clone())),
+        }
+        return true;
     } else if seat.dirty.is_some() && look.lane == Lane::Free && seat.is_idle() {
         let due = look.blocked.map_or(Duration::ZERO, |(_, at)| at + RETRY);
         if now >= due { plan.actions.push(Action::Prove(at.clone())) } else { plan.at(due) }
     }
+    false
 }
 
 /// Decides whether waiting messages go now, or why they wait.

@@ -20,7 +20,7 @@ fn inputs_are_kept_and_move_the_script_on() {
     let (mut terminal, pane) = started();
     assert_eq!(terminal.find("x-1"), Some(pane));
     terminal.show_after_inputs(pane, [Screen::plain("one"), Screen::plain("two")]);
-    let press = Press { pane, key: Key::Enter, guard: Guard::default() };
+    let press = Press::plain(pane, Key::Enter);
     assert_eq!(terminal.paste(pane, "hi\x1b", &Paste::default()).unwrap(), Pasted::Done);
     assert_eq!(terminal.screen(pane).unwrap().unwrap().text(), "one");
     assert_eq!(terminal.press(std::slice::from_ref(&press)).unwrap(), [Pressed::Done]);
@@ -29,6 +29,22 @@ fn inputs_are_kept_and_move_the_script_on() {
     assert_eq!(terminal.press(&[Press { guard, ..press }]).unwrap(), [Pressed::Guarded]);
     let paste = FakeInput::Paste { pane, text: "hi".to_owned(), enter: false };
     assert_eq!(terminal.take_inputs(), [paste, FakeInput::Press { pane, key: Key::Enter }]);
+}
+
+#[test]
+fn a_pane_remembers_what_was_typed_last_and_nothing_that_was_refused() {
+    let (mut terminal, pane) = started();
+    let typed = |terminal: &mut FakeTerminal| terminal.panes().unwrap()[0].typed.clone();
+    let paste = |mark: &str| Paste { mark: Some(mark.to_owned()), ..Paste::default() };
+    assert_eq!(terminal.paste(pane, "a", &paste("p-1")).unwrap(), Pasted::Done);
+    assert_eq!(typed(&mut terminal).as_deref(), Some("p-1"));
+    let press = Press { mark: Some("e-1".to_owned()), ..Press::plain(pane, Key::Enter) };
+    terminal.press(&[press]).unwrap();
+    assert_eq!(typed(&mut terminal).as_deref(), Some("e-1"));
+    terminal.edit(pane, |it| it.in_mode = true);
+    assert_eq!(terminal.paste(pane, "b", &paste("p-2")).unwrap(), Pasted::InMode);
+    assert!(terminal.paste(pane, "b", &paste("p 2")).is_err());
+    assert_eq!(typed(&mut terminal).as_deref(), Some("e-1"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use team_tmux::{
-    CleanEnv, Endpoint, Fence, Guard, Key, OpenPane, Paste, Press, ServerInfo, ServerWatch, Terminal, Tmux,
+    CleanEnv, Endpoint, Fence, Key, OpenPane, Paste, Press, ServerInfo, ServerWatch, Terminal, Tmux,
     TmuxError,
 };
 use tempfile::TempDir;
@@ -61,7 +61,7 @@ fn a_newer_epoch_shuts_an_older_one_out_of_everything_that_acts() {
     let refused = [
         old.open(&[shell("w2", "exec sleep 1000")]).map(drop),
         old.paste(pane, "text", &Paste::default()).map(drop),
-        old.press(&[Press { pane, key: Key::Enter, guard: Guard::default() }]).map(drop),
+        old.press(&[Press::plain(pane, Key::Enter)]).map(drop),
         old.close(&[pane]).map(drop),
         old.kill_server(&info),
         old.claim_epoch(&fence(1)),

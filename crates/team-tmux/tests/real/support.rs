@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use team_tmux::{
-    CleanEnv, Endpoint, Fence, Guard, Key, OpenPane, Pane, PaneInfo, Press, ServerInfo, Terminal, Tmux,
+    CleanEnv, Endpoint, Fence, Key, OpenPane, Pane, PaneInfo, Press, ServerInfo, Terminal, Tmux,
     find_tmux,
 };
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ pub(crate) fn shell(name: &str, command: &str) -> OpenPane {
 }
 
 pub(crate) fn press(pane: Pane, key: Key) -> Press {
-    Press { pane, key, guard: Guard::default() }
+    Press::plain(pane, key)
 }
 
 /// Waits until something is there, for as long as a loaded machine may need.

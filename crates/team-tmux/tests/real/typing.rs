@@ -51,6 +51,36 @@ fn control_characters_never_reach_the_program() {
 }
 
 #[test]
+fn a_pane_remembers_what_was_typed_last_and_nothing_that_was_refused() {
+    let mut server = Server::start();
+    let (pane, log) = server.open_log("w1", true);
+    let typed = |server: &mut Server| {
+        let panes = server.terminal.panes().unwrap();
+        panes.into_iter().find(|it| it.pane == pane).and_then(|it| it.typed)
+    };
+    assert_eq!(typed(&mut server), None);
+    let paste = |mark: &str| Paste { mark: Some(mark.to_owned()), ..Paste::default() };
+    assert_eq!(server.terminal.paste(pane, "one", &paste("p-17")).unwrap(), Pasted::Done);
+    assert_eq!(typed(&mut server).as_deref(), Some("p-17"));
+    let enter = Press { mark: Some("e-17".to_owned()), ..press(pane, Key::Enter) };
+    assert_eq!(server.terminal.press(std::slice::from_ref(&enter)).unwrap(), [Pressed::Done]);
+    assert_eq!(typed(&mut server).as_deref(), Some("e-17"));
+    let mut expected = bracketed("one");
+    expected.push(b'\r');
+    expect_bytes(&log, &expected);
+    // What a guard or a newer epoch refuses leaves no mark.
+    let guard = Guard { only_if: vec!["never shown".to_owned()], ..Guard::default() };
+    assert_eq!(server.terminal.paste(pane, "two", &Paste { guard, ..paste("p-18") }).unwrap(), Pasted::Guarded);
+    let mut old = server.another();
+    old.claim_epoch(&fence(1)).unwrap();
+    server.terminal.claim_epoch(&fence(2)).unwrap();
+    assert!(matches!(old.paste(pane, "two", &paste("p-18")), Err(TmuxError::Fenced { .. })));
+    assert!(matches!(old.press(&[enter]), Err(TmuxError::Fenced { .. })));
+    assert_eq!(typed(&mut server).as_deref(), Some("e-17"));
+    assert!(server.terminal.paste(pane, "two", &paste("p 18")).is_err());
+}
+
+#[test]
 fn without_brackets_asked_for_none_are_made_up() {
     let mut server = Server::start();
     let (pane, log) = server.open_log("w1", false);
@@ -152,7 +182,7 @@ fn a_guard_is_checked_against_the_screen_of_that_very_moment() {
     let pane = server.open(shell("w1", &command));
     server.wait_for_text(pane, "100%");
     let mut check = |guard: Guard, outcome: Pressed| {
-        let press = Press { pane, key: Key::Enter, guard: guard.clone() };
+        let press = Press { guard: guard.clone(), ..Press::plain(pane, Key::Enter) };
         assert_eq!(server.terminal.press(&[press]).unwrap(), [outcome], "{guard:?}");
         let screen = server.terminal.screen(pane).unwrap().unwrap();
         assert_eq!(guard.allows(&screen), outcome == Pressed::Done, "{guard:?}");
