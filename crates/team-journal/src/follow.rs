@@ -17,12 +17,14 @@ pub struct Follow<'a, B, E> {
     journal: &'a Journal<B, E>,
     wake: Wake,
     cursor: Cursor,
+    /// Whether the caller knows that the file has vanished.
+    told: bool,
 }
 
 impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     /// Follows the log from a cursor on.
     pub fn follow(&self, cursor: Cursor) -> Result<Follow<'_, B, E>> {
-        Ok(Follow { journal: self, wake: self.wake()?, cursor })
+        Ok(Follow { journal: self, wake: self.wake()?, cursor, told: false })
     }
 
     /// Returns a descriptor that becomes readable when the log may have grown: for callers with
@@ -42,7 +44,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
 
 impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Follow<'_, B, E> {
     /// Hands out new lines; waits for some until `deadline` (`None`: forever). Without any the
-    /// report says 0 lines.
+    /// report says 0 lines. Returns early, once, when the log file has vanished.
     pub fn next(
         &mut self,
         deadline: Option<Instant>,
@@ -51,7 +53,10 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Follow<'_, B, E> {
         loop {
             // The watch is older than this look, so nothing can slip in between.
             let report = self.journal.read_new(&mut self.cursor, each)?;
-            if report.lines > 0 || report.deleted {
+            // Said once: until it is back there is nothing to do but to wait.
+            let news = report.deleted && !self.told;
+            self.told = report.deleted;
+            if report.lines > 0 || news {
                 return Ok(report);
             }
             if !self.wake.wait(deadline)? {

@@ -55,7 +55,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             }
             other => other?,
         };
-        let writing = self.open_for_append(&lock)?;
+        let (writing, size) = self.open_for_append(&lock)?;
         let mut guard = Guard {
             lock,
             journal: self,
@@ -65,7 +65,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             stale: true,
             restored: false,
         };
-        guard.settle(writing)?;
+        guard.settle(writing, size)?;
         guard.drain_spool()?;
         Ok(guard)
     }
@@ -104,7 +104,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
             return Ok(Vec::new());
         }
         if self.stale {
-            self.settle(self.journal.open_for_append(&self.lock)?)?;
+            let (writing, size) = self.journal.open_for_append(&self.lock)?;
+            self.settle(writing, size)?;
         }
         if priority == Priority::Intent {
             self.journal.check_room()?;
@@ -159,11 +160,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
     }
 
     /// Makes the end of the active file fit to be appended to.
-    fn settle(&mut self, Writing { file, end, .. }: Writing) -> Result<()> {
-        let path = self.journal.places.active();
+    fn settle(&mut self, Writing { file, end, .. }: Writing, size: u64) -> Result<()> {
         self.file = file;
         self.end = end;
-        let size = self.file.metadata().doing("read", &path)?.len();
         let mut facts = Vec::new();
         if self.journal.restored.load(Ordering::Relaxed) {
             facts.push(LogFact::Restored {});

@@ -7,8 +7,10 @@ use std::io::Write as _;
 use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -31,6 +33,8 @@ pub struct Journal<B, E> {
     pub(crate) options: Options<B>,
     redactor: RwLock<Arc<Redactor>>,
     log_id: Mutex<Option<String>>,
+    /// When the spool was last seen empty, by the time of its directory.
+    pub(crate) empty_spool: Mutex<Option<SystemTime>>,
     /// Segments kept open for reading, the latest last.
     open: Mutex<Vec<Arc<Segment>>>,
     pub(crate) writing: Mutex<Option<Writing>>,
@@ -75,7 +79,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     ///
     /// Where no log ever was, reading gives nothing. Where one is known but gone, this refuses.
     pub fn open(places: Places, options: Options<B>) -> Result<Self> {
-        let known = known_id(&places)?;
+        let known = known_log_id(&places)?;
         let journal = Self::new(places, options, None);
         let found = journal.find_log_id()?;
         match (found, known) {
@@ -91,7 +95,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
 
     /// Makes a new log with its first line.
     pub fn create(places: Places, options: Options<B>, log_id: &str) -> Result<Self> {
-        if let Some(log_id) = known_id(&places)? {
+        if let Some(log_id) = known_log_id(&places)? {
             let path = places.active();
             return Err(if path.exists() {
                 Error::Exists { path }
@@ -120,6 +124,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             places,
             options,
             log_id: Mutex::new(log_id),
+            empty_spool: Mutex::default(),
             open: Mutex::default(),
             writing: Mutex::default(),
             lent: Mutex::default(),
@@ -156,16 +161,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         let mut end = self.cursor_start()?;
         let mut report = ReadReport::default();
         let mut end_differs = false;
-        while let Some(segment) = self.segment_for(&mut end)? {
-            let before = end.segment;
-            self.read_segment(&segment, &mut end, &mut report, &mut |line, _| {
-                end_differs |=
-                    known.is_some_and(|known| line.seq == known.seq + 1 && line.prev != known.hash);
-            })?;
-            if end.segment == before {
-                break;
-            }
-        }
+        self.read_on(&mut end, &mut report, &mut |line| {
+            end_differs |= known.is_some_and(|known| line.seq == known.seq + 1 && line.prev != known.hash);
+        })?;
         end_differs |= known.is_some_and(|known| {
             if end.seq == known.seq { end.hash != known.hash } else { end.seq < known.seq }
         });
@@ -226,17 +224,19 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         if let Some(segment) = self.segment(cursor.segment)? {
             return Ok(Some(segment));
         }
-        let sealed = segment::sealed(&self.places)?;
-        let next = match sealed.range(cursor.segment..).next() {
-            Some((first, _)) => Some(*first),
-            None => Segment::open_active(&self.places, self.options.version)?
-                .map(|active| active.first)
-                .filter(|first| *first >= cursor.segment),
-        };
-        let Some(next) = next else { return Ok(None) };
+        let Some(next) = self.first_behind(cursor.segment)? else { return Ok(None) };
         cursor.segment = next;
         cursor.offset = 0;
         self.segment(next)
+    }
+
+    /// Returns the beginning of the next segment that exists.
+    pub(crate) fn first_behind(&self, first: u64) -> Result<Option<u64>> {
+        if let Some((next, _)) = segment::sealed(&self.places)?.range(first + 1..).next() {
+            return Ok(Some(*next));
+        }
+        let active = Segment::open_active(&self.places, self.options.version)?;
+        Ok(active.map(|active| active.first).filter(|active| *active > first))
     }
 
     /// Drops an open file that lost its name, if another has taken its place.
@@ -355,7 +355,8 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn known_id(places: &Places) -> Result<Option<String>> {
+/// Returns the id of the log that the state directory remembers, whether its file is there or not.
+pub fn known_log_id(places: &Places) -> Result<Option<String>> {
     let path = places.log_id();
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|id| !id.is_empty())),
@@ -378,8 +379,9 @@ pub(crate) fn write_whole(path: &Path, content: &[u8], sync: bool) -> Result<()>
 
 /// Like [`write_whole`], from several pieces.
 pub(crate) fn write_parts(path: &Path, parts: &[&[u8]], sync: bool) -> Result<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
+    name.push(format!(".{}-{}.new", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let temporary = Path::new(&name);
     let written = (|| {
         let mut file =

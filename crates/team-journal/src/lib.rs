@@ -37,7 +37,7 @@ pub use digest::Digest;
 pub use error::{Error, Holder, Result};
 pub use follow::Follow;
 pub use guard::{Guard, Priority};
-pub use journal::{Journal, Verification};
+pub use journal::{Journal, Verification, known_log_id};
 pub use line::{Draft, Line, LogFact, Payload};
 pub use options::{Clock, Disk, Fail, Options, Places, RealDisk};
 pub use read::{Cursor, Finding, ReadReport};

@@ -116,18 +116,36 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     /// Lines of one append come together or not at all. With nothing new this is one `fstat`.
     pub fn read_new(&self, cursor: &mut Cursor, each: &mut dyn FnMut(&Line<B, E>)) -> Result<ReadReport> {
         let mut report = ReadReport::default();
+        let outcome = self.read_on(cursor, &mut report, each);
+        self.note(&report.findings);
+        outcome.map(|()| report)
+    }
+
+    /// Reads to the end of the log.
+    pub(crate) fn read_on(
+        &self,
+        cursor: &mut Cursor,
+        report: &mut ReadReport,
+        each: &mut dyn FnMut(&Line<B, E>),
+    ) -> Result<()> {
         while let Some(segment) = self.segment_for(cursor)? {
             let before = cursor.segment;
-            let outcome = self.read_segment(&segment, cursor, &mut report, &mut |line, _| each(line));
-            self.note(&report.findings);
-            outcome?;
+            self.read_segment(&segment, cursor, report, &mut |line, _| each(line))?;
             if report.deleted && self.forget_replaced(&segment)? {
                 report.deleted = false;
-            } else if cursor.segment == before {
-                break;
+                continue;
             }
+            if cursor.segment != before {
+                continue;
+            }
+            // A sealed segment without a readable seal: whatever is missing, the next one goes on.
+            let next = if segment.sealed { self.first_behind(before)? } else { None };
+            let Some(next) = next else { break };
+            report.skipped += std::mem::take(&mut report.unfinished);
+            cursor.segment = next;
+            cursor.offset = 0;
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Reads to the end of one segment; a `Sealed` line moves the cursor to the next one.

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::digest::Digest;
 use crate::end::End;
 use crate::error::{Doing as _, Error, Result};
-use crate::journal::{Journal, Writing, known_id, locked, make_dir};
+use crate::journal::{Journal, Writing, known_log_id, locked, make_dir};
 use crate::line::{Frame, Line, LogFact, Parsed, Payload, Wire, encode};
 use crate::lock::LockFile;
 use crate::read::Finding;
@@ -36,14 +36,14 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     }
 
     fn gone(&self) -> Result<Error> {
-        Ok(match known_id(&self.places)?.or_else(|| self.log_id()) {
+        Ok(match known_log_id(&self.places)?.or_else(|| self.log_id()) {
             Some(log_id) => self.missing(log_id),
             None => Error::NoLog { path: self.places.active() },
         })
     }
 
-    /// Opens the active file and finds its end; restores it or finishes a rotation if it is not there.
-    pub(crate) fn open_for_append(&self, lock: &LockFile) -> Result<Writing> {
+    /// Opens the active file and finds its end and its size; restores it or finishes a rotation if it is not there.
+    pub(crate) fn open_for_append(&self, lock: &LockFile) -> Result<(Writing, u64)> {
         let path = self.places.active();
         for _ in 0..3 {
             match fs::metadata(&path) {
@@ -59,14 +59,14 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                             OpenOptions::new().read(true).append(true).open(&path).doing("write", &path)?;
                         (Arc::new(file), None)
                     };
-                    let meta = file.metadata().doing("read", &path)?;
+                    let meta = if known.is_some() { meta } else { file.metadata().doing("read", &path)? };
                     let id = FileId::of(&meta);
                     let fits = |end: &End| end.offset == meta.len() && end.file == Some(id);
                     let end = match known.filter(fits).or_else(|| lock.known_end().filter(fits)) {
                         Some(end) if stands(&file, &path, &end)? => end,
                         _ => self.find_end(&file, &path, &meta)?,
                     };
-                    return Ok(Writing { file, id, end });
+                    return Ok((Writing { file, id, end }, meta.len()));
                 }
                 Ok(_) => {}
                 Err(error) if is_absent(&error) => {}
@@ -143,7 +143,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         now: DateTime<Utc>,
     ) -> Result<(Writing, Line<B, E>)> {
         let path = self.places.active();
-        let log_id = self.log_id().or(known_id(&self.places)?).unwrap_or_default();
+        let log_id = self.log_id().or(known_log_id(&self.places)?).unwrap_or_default();
         let event = E::from_log(LogFact::Opened {
             log_id,
             format: self.options.version,
@@ -206,26 +206,26 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
 
     /// Returns an open descriptor of an active file that has lost its name.
     fn last_copy(&self) -> Result<Option<Arc<File>>> {
-        let mut copies = Vec::new();
-        if let Some(file) = locked(&self.lent).clone() {
-            copies.push((u64::MAX, file));
-        }
-        if let Some(writing) = locked(&self.writing).as_ref() {
-            copies.push((writing.end.first, Arc::clone(&writing.file)));
-        }
-        if let Some(segment) = self.newest_open() {
-            copies.push((segment.first, Arc::new(segment.file.try_clone().doing("read", &segment.path)?)));
-        }
-        copies.sort_by_key(|(first, _)| std::cmp::Reverse(*first));
         let path = self.places.active();
-        for (_, file) in copies {
+        let mut copies: Vec<Arc<File>> = locked(&self.lent).iter().cloned().collect();
+        copies.extend(locked(&self.writing).as_ref().map(|writing| Arc::clone(&writing.file)));
+        if let Some(segment) = self.newest_open() {
+            copies.push(Arc::new(segment.file.try_clone().doing("read", &path)?));
+        }
+        let mut best: Option<(scan::Last, Arc<File>)> = None;
+        for file in copies {
             let size = file.metadata().doing("read", &path)?.len();
-            if let Some(last) = scan::last_line(&file, &path, size, self.options.version)? {
-                // A sealed segment is no active file: then a rotation was interrupted.
-                return Ok(if self.seals(&last.bytes)? { None } else { Some(file) });
+            if let Some(last) = scan::last_line(&file, &path, size, self.options.version)?
+                && best.as_ref().is_none_or(|(best, _)| best.header.seq < last.header.seq)
+            {
+                best = Some((last, file));
             }
         }
-        Ok(None)
+        Ok(match best {
+            // A sealed segment is no active file: then a rotation was interrupted.
+            Some((last, file)) if !self.seals(&last.bytes)? => Some(file),
+            _ => None,
+        })
     }
 
     /// Writes the log file anew from a descriptor; the sealed segments come back by their links.

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::line::Header;
 use crate::segment::read_at;
 
+/// The first piece is small, for those who want one line; later ones grow.
+const FIRST_CHUNK: usize = 4 << 10;
 const CHUNK: usize = 256 << 10;
 const WINDOW: u64 = 64 << 10;
 
@@ -28,7 +30,7 @@ pub(crate) fn lines(
     mut each: impl FnMut(u64, &[u8]) -> Flow,
 ) -> Result<()> {
     let mut at = from;
-    let mut chunk = CHUNK.min(usize::try_from(to.saturating_sub(from)).unwrap_or(CHUNK));
+    let mut chunk = FIRST_CHUNK;
     let mut buffer = Vec::new();
     while at < to {
         let want = chunk.min(usize::try_from(to - at).unwrap_or(chunk));
@@ -46,6 +48,8 @@ pub(crate) fn lines(
                 return Ok(());
             }
             chunk *= 2;
+        } else if chunk < CHUNK {
+            chunk *= 4;
         }
         at += start as u64;
     }

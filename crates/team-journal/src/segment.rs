@@ -31,6 +31,8 @@ pub(crate) struct Segment {
     pub(crate) first: u64,
     pub(crate) file: File,
     pub(crate) path: PathBuf,
+    /// Whether it was found under a name that only complete segments have.
+    pub(crate) sealed: bool,
 }
 
 impl Segment {
@@ -39,14 +41,14 @@ impl Segment {
         let path = places.active();
         let Some(file) = open_if_there(&path)? else { return Ok(None) };
         let first = first_seq(&file, &path, version)?;
-        Ok(first.map(|first| Self { first, file, path }))
+        Ok(first.map(|first| Self { first, file, path, sealed: false }))
     }
 
     /// Opens a sealed segment under its name or by the link in the state directory.
     pub(crate) fn open_sealed(places: &Places, first: u64) -> Result<Option<Self>> {
         for path in [places.sealed(first), places.link(first)] {
             if let Some(file) = open_if_there(&path)? {
-                return Ok(Some(Self { first, file, path }));
+                return Ok(Some(Self { first, file, path, sealed: true }));
             }
         }
         Ok(None)

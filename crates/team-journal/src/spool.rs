@@ -14,12 +14,15 @@ use serde_json::value::RawValue;
 use crate::digest::Digest;
 use crate::error::{Doing as _, Error, Result};
 use crate::guard::{Guard, Priority};
-use crate::journal::{Journal, make_dir, write_whole};
+use crate::journal::{Journal, locked, make_dir, write_whole};
 use crate::line::{Draft, Frame, Header, Line, Payload, encode};
 use crate::options::{Options, Places};
 use crate::redact::Redactor;
 use crate::segment::is_absent;
 use crate::stamp;
+
+/// Longer than any tick of a file system's clock.
+const TICK: Duration = Duration::from_secs(2);
 
 /// What became of an observation.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,6 +124,12 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
             // What cannot be removed would be taken in again and again.
             return Ok(());
         }
+        // Listing costs more than all else in a lock, so a directory that was seen empty is listed
+        // again only when its time has changed.
+        let modified = fs::metadata(&dir).and_then(|meta| meta.modified()).ok();
+        if modified.is_some() && *locked(&self.journal.empty_spool) == modified {
+            return Ok(());
+        }
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
             Err(error) if is_absent(&error) => return Ok(()),
@@ -134,6 +143,11 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
                 Some("new") => drop_stale(&path),
                 _ => {}
             }
+        }
+        if files.is_empty() {
+            // A change within the same tick of the clock would not show in the time.
+            let settled = modified.filter(|time| time.elapsed().is_ok_and(|age| age > TICK));
+            *locked(&self.journal.empty_spool) = settled;
         }
         files.sort();
         files.iter().try_for_each(|path| self.take_in(path))

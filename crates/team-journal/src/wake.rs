@@ -87,6 +87,7 @@ mod system {
         .union(AddWatchFlags::IN_MOVED_TO)
         .union(AddWatchFlags::IN_MOVED_FROM)
         .union(AddWatchFlags::IN_DELETE)
+        .union(AddWatchFlags::IN_MOVE_SELF)
         .union(AddWatchFlags::IN_ONLYDIR);
     const PARENT: AddWatchFlags =
         AddWatchFlags::IN_CREATE.union(AddWatchFlags::IN_MOVED_TO).union(AddWatchFlags::IN_ONLYDIR);
@@ -101,12 +102,38 @@ mod system {
     impl Watch {
         pub(super) fn new(logs: &Path) -> io::Result<Self> {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-            if let Some(parent) = logs.parent() {
-                // So that a removed and restored directory is noticed.
-                inotify.add_watch(parent, PARENT)?;
+            let watch = Self { inotify, logs: logs.to_path_buf(), dir: Mutex::default() };
+            *locked(&watch.dir) = watch.arm()?;
+            Ok(watch)
+        }
+
+        /// Watches the directory, or as long as it is not there, the nearest one above it.
+        fn arm(&self) -> io::Result<Option<WatchDescriptor>> {
+            loop {
+                match self.inotify.add_watch(&self.logs, FILES) {
+                    Ok(dir) => return Ok(Some(dir)),
+                    Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                let mut below = self.logs.as_path();
+                let Some(above) = self.logs.ancestors().skip(1).find(|dir| {
+                    let found = dir.is_dir();
+                    if !found {
+                        below = dir;
+                    }
+                    found
+                }) else {
+                    return Ok(None);
+                };
+                match self.inotify.add_watch(above, PARENT) {
+                    Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                // It may have come while nothing watched for it.
+                if above.is_dir() && !below.exists() {
+                    return Ok(None);
+                }
             }
-            let dir = inotify.add_watch(logs, FILES)?;
-            Ok(Self { inotify, logs: logs.to_path_buf(), dir: Mutex::new(Some(dir)) })
         }
 
         pub(super) fn path(&self) -> &Path {
@@ -124,16 +151,20 @@ mod system {
                     Err(error) => return Err(error.into()),
                 };
                 for event in events {
-                    if event.mask.contains(AddWatchFlags::IN_IGNORED) && Some(event.wd) == *dir {
-                        *dir = None;
+                    if Some(event.wd) == *dir {
+                        if event.mask.contains(AddWatchFlags::IN_MOVE_SELF) {
+                            self.inotify.rm_watch(event.wd)?;
+                        }
+                        if event.mask.intersects(AddWatchFlags::IN_IGNORED | AddWatchFlags::IN_MOVE_SELF) {
+                            *dir = None;
+                        }
                     }
                     woken.written |= event.mask.contains(AddWatchFlags::IN_MODIFY);
                     woken.names |= event.mask != AddWatchFlags::IN_MODIFY;
                 }
             }
             if dir.is_none() {
-                // Not there (yet): the parent tells when it comes.
-                *dir = self.inotify.add_watch(&self.logs, FILES).ok();
+                *dir = self.arm()?;
                 woken.names = true;
             }
             Ok(woken)

@@ -245,3 +245,20 @@ fn the_journals_own_lines_follow_the_given_clock() {
     let lines = read_all(&log);
     assert_eq!(lines[1].ts, now() + TimeDelta::seconds(60));
 }
+
+#[test]
+fn a_spool_that_was_empty_for_long_is_still_looked_after() {
+    let world = World::new();
+    let (log, other) = (world.open(), world.open());
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+    fs::File::open(world.places().state.join("spool")).unwrap().set_modified(long_ago).unwrap();
+    for id in 1..4 {
+        // Twice: the first look remembers that it is empty, the second relies on it.
+        drop(log.lock(WAIT).unwrap());
+        let guard = log.lock(WAIT).unwrap();
+        assert_eq!(other.observe(now(), vec![note(id)], Duration::ZERO).unwrap(), Observed::Spooled);
+        drop(guard);
+        drop(log.lock(WAIT).unwrap());
+        assert_eq!(ids(&read_all(&log)).last(), Some(&id));
+    }
+}

@@ -95,3 +95,85 @@ fn a_read_only_place_is_told_apart_and_can_be_read() {
     assert_eq!(refused.code(), "log_read_only");
     assert_eq!(ids(&read_all(&log)), [1, 2]);
 }
+
+/// Runs something as a user who owns nothing, as far as files are concerned. Only for this thread.
+#[cfg(target_os = "linux")]
+fn without_rights<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
+            act()
+        });
+        thread.join().expect("no panic inside")
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
+}
+
+/// Lets everybody read the state directory and nobody write it.
+fn protect_state(world: &World) {
+    let state = world.places().state;
+    set_mode(world.path(), 0o755);
+    set_mode(&world.places().lock(), 0o444);
+    for dir in ["spool", "segments", "locks", ""] {
+        set_mode(&state.join(dir), 0o555);
+    }
+    set_mode(&state.join("log-id"), 0o444);
+}
+
+/// So that the directory can be removed again.
+fn unprotect_state(world: &World) {
+    for dir in ["", "spool", "segments", "locks"] {
+        set_mode(&world.places().state.join(dir), 0o755);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_caller_that_may_only_read_the_state_directory_can_still_append() {
+    let world = World::new();
+    append_notes(&world.open(), 1..3);
+    protect_state(&world);
+    set_mode(&world.path().join("team"), 0o777);
+    set_mode(&world.places().logs, 0o777);
+    set_mode(&world.places().active(), 0o666);
+    let seen = without_rights(|| {
+        let log = world.open_with(|options| options.segment_bytes = 700);
+        let guard = log.lock(WAIT).unwrap();
+        let busy = world.open().lock(std::time::Duration::ZERO).unwrap_err();
+        drop(guard);
+        append_notes(&log, 3..12);
+        (ids(&read_all(&log)), busy.code())
+    });
+    unprotect_state(&world);
+    assert_eq!(seen, ((1..12).collect(), "log_busy"));
+    // Those who may write take up from there.
+    append(&world.open(), vec![note(12)]);
+    assert_eq!(ids(&read_all(&world.open())), (1..13).collect::<Vec<_>>());
+    assert!(world.open().verify().unwrap().is_clean());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_caller_that_may_write_nothing_reads_all_the_same() {
+    let world = World::new();
+    append_notes(&world.open(), 1..3);
+    protect_state(&world);
+    for (path, mode) in [(world.path().join("team"), 0o555), (world.places().logs, 0o555)] {
+        set_mode(&path, mode);
+    }
+    set_mode(&world.places().active(), 0o444);
+    let (seen, refused) = without_rights(|| {
+        let log = world.open();
+        (ids(&read_all(&log)), log.lock(WAIT).map(drop).unwrap_err())
+    });
+    unprotect_state(&world);
+    set_mode(&world.path().join("team"), 0o755);
+    set_mode(&world.places().logs, 0o755);
+    assert_eq!(seen, [1, 2]);
+    assert_eq!(refused.code(), "log_read_only");
+    assert!(refused.to_string().contains("events.jsonl` cannot be written"), "{refused}");
+}

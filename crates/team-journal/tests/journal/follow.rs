@@ -68,8 +68,12 @@ fn a_follower_sees_the_log_vanish_and_come_back() {
     read(&reader, &mut cursor);
     let mut follow = reader.follow(cursor).unwrap();
     let deadline = Some(Instant::now() + WAIT);
-    fs::remove_dir_all(world.places().logs).unwrap();
+    fs::remove_dir_all(world.path().join("team")).unwrap();
     assert!(follow.next(deadline, &mut |_| {}).unwrap().deleted);
+    // Said once; after that it sleeps.
+    let soon = Instant::now() + Duration::from_millis(20);
+    follow.next(Some(soon), &mut |_| {}).unwrap();
+    assert!(Instant::now() >= soon);
     keeper.check_and_restore(&mut held, WAIT).unwrap();
     append(&world.open(), vec![note(3)]);
     let mut seen = Vec::new();
@@ -99,4 +103,21 @@ fn a_file_moved_away_and_back_is_found_again() {
     let mut seen = Vec::new();
     follow.next(Some(Instant::now() + WAIT), &mut |line| seen.push(line.clone())).unwrap();
     assert_eq!(ids(&seen), [3]);
+}
+
+#[test]
+fn a_follower_can_wait_for_a_log_that_is_not_there_yet() {
+    let world = World::empty();
+    let reader = world.open();
+    let mut follow = reader.follow(reader.cursor_start().unwrap()).unwrap();
+    assert_eq!(fs::read_dir(world.path()).unwrap().count(), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| append(&world.create(), vec![note(1)]));
+        let mut seen = Vec::new();
+        while ids(&seen) != [1] {
+            let report =
+                follow.next(Some(Instant::now() + WAIT), &mut |line| seen.push(line.clone())).unwrap();
+            assert!(report.lines > 0);
+        }
+    });
 }

@@ -137,3 +137,19 @@ fn every_line_is_found_by_its_seq() {
     assert_eq!(log.read_seq(0).unwrap(), None);
     assert_eq!(log.read_seq(lines.len() as u64 + 1).unwrap(), None);
 }
+
+#[test]
+fn a_broken_seal_does_not_end_the_log() {
+    for (from, to) in [("log.sealed", "log.sealee"), ("{\"seq\":5", "#\"seq\":5")] {
+        let world = World::new();
+        append_notes(&small(&world), 1..12);
+        let path = world.places().sealed(1);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace(from, to)).unwrap();
+        assert_eq!(ids(&read_all(&world.open())), (1..12).collect::<Vec<_>>());
+        assert!(!world.open().verify().unwrap().report.findings.is_empty());
+        assert_eq!(world.open().find("n-11").unwrap().len(), 1);
+        append(&small(&world), vec![note(12)]);
+        assert_eq!(ids(&read_all(&world.open())), (1..13).collect::<Vec<_>>());
+    }
+}

@@ -16,7 +16,7 @@ const WRITERS: u64 = 16;
 
 fn open(dir: &std::path::Path) -> Log {
     let mut options = options();
-    options.segment_bytes = 2 << 20;
+    options.segment_bytes = 1 << 20;
     Log::open(World::places_in(dir), options).expect("a log that opens")
 }
 
@@ -85,9 +85,12 @@ fn no_acknowledged_record_is_lost_however_often_writers_are_killed() {
     let mut writers = Writers((0..WRITERS).map(|writer| start(dir, writer)).collect());
     let mut follow = log.follow(log.cursor_start().unwrap()).unwrap();
     let mut followed = Vec::new();
-    let end = Instant::now() + Duration::from_secs(4);
+    let begun = Instant::now();
     let mut turn = 0;
-    while Instant::now() < end {
+    let sealed = || fs::read_dir(world.places().logs).unwrap().count();
+    // Until enough has happened, however slow the machine is.
+    while begun.elapsed() < Duration::from_secs(3) || turn < 12 || sealed() < 4 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{turn} kills, {} files", sealed());
         // Each batch of lines that arrives costs one writer its life, in the middle of whatever it does.
         let soon = Some(Instant::now() + Duration::from_millis(100));
         for _ in 0..3 {
@@ -135,11 +138,7 @@ fn no_acknowledged_record_is_lost_however_often_writers_are_killed() {
             assert!(seq == 0 || by_seq.get(&seq) == Some(&id), "record {id} is not line {seq}");
         }
     }
-    let segments = fs::read_dir(world.places().logs).unwrap().count();
-    assert!(
-        turn > 10 && promised > 100 && segments > 1,
-        "{turn} kills, {promised} records, {segments} files"
-    );
+    assert!(promised > 50, "{promised} records");
 }
 
 fn id_of(line: &Written) -> Option<u64> {
