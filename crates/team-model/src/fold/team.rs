@@ -1,25 +1,15 @@
-//! The fold: one line after the other becomes the state. It cannot fail and has no `_` arm over events, so that the
-//! compiler lists what a new event touches.
-//!
-//! An observation counts only for the seat whose present spawn it names; everything else about it is kept in the log
-//! and changes nothing here.
+//! What decisions change in a team: its life, its seats, messages, tasks and results.
 
-use chrono::{DateTime, Utc};
-
+use super::At;
 use crate::state::{
-    Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat,
-    SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn, Untold,
+    Attempt, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat, SeatState, Session, Spawn, Task,
+    Team, TeamState, Untold,
 };
 use crate::{
-    ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, NoticeCause, Proof, ReadyFact, ReportStatus, RequestId,
-    ResultId, SeatSpec, SessionId, SpawnId, TeamKey, TurnOutcome,
+    ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, NoticeCause, ReportStatus, ResultId,
+    SeatSpec, SessionId, SpawnId,
 };
 
-/// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-1";
-
-/// How many own message ids are remembered in the state; older ones are found in the log.
-const OWN_IDS: usize = 256;
 /// How many notices wait for a leader at most; older ones are found in the log.
 const UNTOLD: usize = 100;
 /// How many ended tasks a seat remembers, so that a second report is recognised.
@@ -27,215 +17,8 @@ const CLOSED_TASKS: usize = 16;
 /// How many settled messages stay that a leader may still read or that a late proof may still settle otherwise.
 const KEPT_MESSAGES: usize = 100;
 
-impl State {
-    /// Folds one line.
-    pub fn apply(&mut self, seq: u64, ts: DateTime<Utc>, team: Option<&TeamKey>, event: &Event) {
-        self.seq = seq;
-        self.ts = Some(ts);
-        let at = At { seq, ts };
-        match event {
-            Event::LogOpened { .. }
-            | Event::LogSealed { .. }
-            | Event::LogRestored {}
-            | Event::LogTailSetAside { .. }
-            | Event::ObservationForeign { .. }
-            | Event::Unknown => {}
-            Event::LogDamaged { .. } | Event::LogTampered { .. } => self.damage(at),
-            Event::CoordinatorStarted { epoch, process, version } => {
-                self.epoch = self.epoch.max(*epoch);
-                self.coordinator =
-                    Some(Coordinator { epoch: *epoch, process: process.clone(), version: version.clone() });
-            }
-            Event::CoordinatorStopped { epoch, .. } => {
-                if self.coordinator.as_ref().is_some_and(|it| it.epoch == *epoch) {
-                    self.coordinator = None;
-                }
-            }
-            Event::ServerStarted { socket, process, version } => {
-                self.server = Some(Server {
-                    socket: socket.clone(),
-                    process: process.clone(),
-                    version: version.clone(),
-                });
-            }
-            Event::ServerLost { .. } | Event::ServerStopped { .. } => self.server = None,
-            Event::WorkspaceAdopted { .. } => {
-                *self = Self { seq, ts: Some(ts), epoch: self.epoch, ..Self::default() };
-            }
-            Event::TeamStarted { .. } => {
-                if let Some(key) = team {
-                    self.start_team(at, key, event);
-                }
-            }
-            Event::TeamDeleted {} => {
-                if let Some(key) = team {
-                    self.teams.remove(key);
-                }
-            }
-            Event::SpawnOpened { .. }
-            | Event::SessionClaimed { .. }
-            | Event::SpawnSuperseded { .. }
-            | Event::ProviderStarted { .. }
-            | Event::ProviderExited { .. }
-            | Event::SessionStarted { .. }
-            | Event::SessionCompacted { .. }
-            | Event::ToolsListed { .. }
-            | Event::TurnStarted { .. }
-            | Event::TurnEnded { .. }
-            | Event::ActivityObserved { .. }
-            | Event::ApprovalRequested { .. }
-            | Event::ApprovalClosed { .. }
-            | Event::ProviderClassifyUnsupported { .. } => self.observe(at, team, event),
-            Event::MessageAccepted { id, body, .. } => {
-                if let MessageId::Own(own) = id {
-                    self.own_ids.push_back((own.clone(), id.clone(), body.hash.clone()));
-                    while self.own_ids.len() > OWN_IDS {
-                        self.own_ids.pop_front();
-                    }
-                }
-                self.in_team(team, |it| it.apply(at, event));
-            }
-            Event::TeamStopPlanned { .. }
-            | Event::TeamStopped { .. }
-            | Event::TeamLost { .. }
-            | Event::LeaderBound { .. }
-            | Event::LeaderLost { .. }
-            | Event::LeaderTold { .. }
-            | Event::AgentAdded { .. }
-            | Event::AgentQueued { .. }
-            | Event::AgentStopPlanned { .. }
-            | Event::AgentStopped { .. }
-            | Event::AgentFailed { .. }
-            | Event::AgentRemoved { .. }
-            | Event::SpawnPlanned { .. }
-            | Event::RestartFreshSpawn { .. }
-            | Event::LaneCleared { .. }
-            | Event::MessageHeld { .. }
-            | Event::MessageSending { .. }
-            | Event::MessageSubmitted { .. }
-            | Event::MessageNotSent { .. }
-            | Event::MessageUnknown { .. }
-            | Event::MessageReturned { .. }
-            | Event::MessageRefused { .. }
-            | Event::MessageWithdrawn { .. }
-            | Event::TaskCreated { .. }
-            | Event::TaskCompleted { .. }
-            | Event::TaskFailed { .. }
-            | Event::TaskCanceled { .. }
-            | Event::TaskReleased { .. }
-            | Event::McpReportResult { .. }
-            | Event::CollectResult { .. }
-            | Event::HumanAsked { .. }
-            | Event::HumanAnswered { .. }
-            | Event::NoticeRaised { .. } => self.in_team(team, |it| it.apply(at, event)),
-        }
-    }
-
-    fn in_team(&mut self, key: Option<&TeamKey>, change: impl FnOnce(&mut Team)) {
-        if let Some(team) = key.and_then(|it| self.teams.get_mut(it)) {
-            change(team);
-        }
-    }
-
-    fn start_team(&mut self, at: At, key: &TeamKey, event: &Event) {
-        let Event::TeamStarted { name, session_name, dir, digest, goal, leader } = event else { return };
-        let team = self.teams.entry(key.clone()).or_default();
-        if team.since == 0 {
-            team.since = at.seq;
-        }
-        team.state = TeamState::Running;
-        team.stop_now = false;
-        team.name.clone_from(name);
-        team.session_name.clone_from(session_name);
-        team.dir.clone_from(dir);
-        team.digest.clone_from(digest);
-        if goal.is_some() {
-            team.goal.clone_from(goal);
-        }
-        team.leader = Leader { bound: leader.clone(), lost: None };
-    }
-
-    /// What was open across lines that nobody can read is unknown: nothing is sent or started again for it.
-    fn damage(&mut self, at: At) {
-        self.damaged = true;
-        for team in self.teams.values_mut() {
-            for message in team.messages.values_mut() {
-                for receipt in message.receipts.values_mut() {
-                    if receipt.step >= ReceiptStep::Sending && !receipt.step.is_settled() {
-                        receipt.step = ReceiptStep::Unknown;
-                        receipt.why = Some("the log was damaged".to_owned());
-                    }
-                }
-            }
-            for seat in team.seats.values_mut().filter(|it| it.state.is_live()) {
-                seat.activity = at.activity(ActivityKind::Unknown, Some("the log was damaged"), None);
-            }
-            team.settle();
-        }
-    }
-
-    fn observe(&mut self, at: At, key: Option<&TeamKey>, event: &Event) {
-        let Some(spawn) = spawn_of(event) else { return };
-        let of_spawn = |team: &Team| {
-            team.seats
-                .iter()
-                .find(|(_, seat)| seat.spawn.as_ref().is_some_and(|it| it.id == spawn))
-                .map(|(name, _)| name.clone())
-        };
-        let found = match key {
-            Some(key) => self.teams.get(key).and_then(of_spawn).map(|agent| (key.clone(), agent)),
-            None => {
-                self.teams.iter().find_map(|(key, team)| of_spawn(team).map(|agent| (key.clone(), agent)))
-            }
-        };
-        let Some((key, agent)) = found else { return };
-        if let Some(team) = self.teams.get_mut(&key) {
-            team.observe(at, &agent, event);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct At {
-    seq: u64,
-    ts: DateTime<Utc>,
-}
-
-impl At {
-    fn activity(self, kind: ActivityKind, reason: Option<&str>, proof: Option<&Proof>) -> Activity {
-        Activity {
-            kind,
-            since: Some(self.ts),
-            reason: reason.map(str::to_owned),
-            until: None,
-            proof: proof.cloned(),
-            seq: self.seq,
-        }
-    }
-}
-
-fn spawn_of(event: &Event) -> Option<SpawnId> {
-    match event {
-        Event::SpawnOpened { spawn, .. }
-        | Event::SessionClaimed { spawn, .. }
-        | Event::SpawnSuperseded { spawn, .. }
-        | Event::ProviderStarted { spawn, .. }
-        | Event::ProviderExited { spawn, .. }
-        | Event::SessionStarted { spawn, .. }
-        | Event::SessionCompacted { spawn }
-        | Event::ToolsListed { spawn }
-        | Event::TurnStarted { spawn, .. }
-        | Event::TurnEnded { spawn, .. }
-        | Event::ActivityObserved { spawn, .. }
-        | Event::ApprovalRequested { spawn, .. }
-        | Event::ApprovalClosed { spawn, .. }
-        | Event::ProviderClassifyUnsupported { spawn, .. } => Some(*spawn),
-        _ => None,
-    }
-}
-
 impl Team {
-    fn apply(&mut self, at: At, event: &Event) {
+    pub(super) fn apply(&mut self, at: At, event: &Event) {
         match event {
             Event::TeamStopPlanned { now } => {
                 self.state = TeamState::Stopping;
@@ -483,6 +266,10 @@ impl Team {
                         receipt.step = ReceiptStep::Unknown;
                         receipt.why = Some("the session ended before the turn was seen to end".to_owned());
                     }
+                    ReceiptStep::Sending => {
+                        receipt.step = ReceiptStep::Unknown;
+                        receipt.why = Some("the session ended while it was handed over".to_owned());
+                    }
                     ReceiptStep::Held => receipt.held = Some(HoldReason::NoSession),
                     _ => {}
                 }
@@ -537,7 +324,12 @@ impl Team {
         }
     }
 
-    fn receipt(&mut self, id: &MessageId, receiver: &AgentName, change: impl FnOnce(&mut Receipt)) {
+    pub(super) fn receipt(
+        &mut self,
+        id: &MessageId,
+        receiver: &AgentName,
+        change: impl FnOnce(&mut Receipt),
+    ) {
         let message = match id {
             MessageId::Seq(seq) => self.messages.get_mut(seq),
             MessageId::Own(_) => self.messages.values_mut().find(|it| it.id == *id),
@@ -547,9 +339,10 @@ impl Team {
         }
     }
 
-    fn submitted(&mut self, id: &MessageId, receiver: &AgentName, in_turn: bool) {
+    pub(super) fn submitted(&mut self, id: &MessageId, receiver: &AgentName, in_turn: bool) {
         self.receipt(id, receiver, |it| {
-            if !it.step.is_settled() || it.step == ReceiptStep::Unknown {
+            // Only what was sent can have come: a text that names another message proves nothing.
+            if it.attempts > 0 && (!it.step.is_settled() || it.step == ReceiptStep::Unknown) {
                 it.step =
                     if in_turn { ReceiptStep::TurnStarted } else { ReceiptStep::Submitted.max(it.step) };
                 if it.step == ReceiptStep::Unknown {
@@ -651,7 +444,7 @@ impl Team {
     }
 
     /// Lets messages leave whose receipts can change no more.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let done = |it: &Message| it.receipts.values().all(|it| it.step.is_settled());
         // A leader has yet to read it, or a late proof may still come.
         let kept =
@@ -667,157 +460,5 @@ impl Team {
                 }
             }
         }
-    }
-
-    fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
-        let Some(seat) = self.seats.get_mut(agent) else { return };
-        let mut begun = Vec::new();
-        let mut ended = None;
-        let Some(spawn) = seat.spawn.as_mut() else { return };
-        match event {
-            Event::SpawnOpened { pane, pid, .. } => {
-                spawn.pane = Some(pane.clone());
-                spawn.pane_pid = Some(*pid);
-            }
-            Event::SessionClaimed { process, .. } if spawn.claimed.is_none() => {
-                spawn.claimed = Some(process.clone());
-            }
-            Event::SpawnSuperseded { why, .. } => {
-                let mode = spawn.mode;
-                seat.spawn = None;
-                seat.state = SeatState::Waiting { mode };
-                seat.activity = at.activity(ActivityKind::Unknown, Some(why), None);
-            }
-            Event::ProviderStarted { process, version, .. } => {
-                spawn.provider = Some(process.clone());
-                spawn.version.clone_from(version);
-            }
-            Event::ProviderExited { code, signal, .. } => {
-                spawn.exited = Some((*code, *signal));
-                seat.approvals.clear();
-                seat.activity = at.activity(ActivityKind::Unknown, Some("the program has ended"), None);
-            }
-            Event::SessionStarted { native, .. } => {
-                spawn.needs.remove(&ReadyFact::SessionStarted);
-                if let Some(session) = &mut seat.session
-                    && session.native.as_ref().is_none_or(|it| it == native)
-                {
-                    session.native = Some(native.clone());
-                    session.proved = true;
-                }
-                seat.ready(at);
-            }
-            Event::ToolsListed { .. } => {
-                spawn.needs.remove(&ReadyFact::ToolsListed);
-                seat.ready(at);
-            }
-            Event::TurnStarted { messages, proof, .. } => {
-                if let Some(session) = &mut seat.session {
-                    session.used = true;
-                }
-                let turn =
-                    Turn { seq: at.seq, since: Some(at.ts), messages: messages.clone(), outcome: None };
-                if let Some(open) = seat.turn.replace(turn) {
-                    ended = Some((open.messages, TurnOutcome::Answer));
-                }
-                seat.turns += 1;
-                seat.approvals.clear();
-                seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
-                begun.clone_from(messages);
-            }
-            Event::TurnEnded { outcome, why, proof, .. } => {
-                if let Some(mut turn) = seat.turn.take() {
-                    turn.outcome = Some(*outcome);
-                    ended = Some((turn.messages.clone(), *outcome));
-                    seat.last_turn = Some(turn);
-                }
-                seat.approvals.clear();
-                let reason = match outcome {
-                    TurnOutcome::Answer => None,
-                    TurnOutcome::Interrupted => Some("the turn was interrupted"),
-                    TurnOutcome::Error => Some(why.as_deref().unwrap_or("the turn ended by an error")),
-                };
-                seat.activity = at.activity(ActivityKind::Idle, reason, Some(proof));
-            }
-            Event::ActivityObserved { activity, reason, until, at: written, proof, .. } => {
-                // A record written before the line we know of is old news.
-                let stale = written.is_some_and(|it| seat.activity.since.is_some_and(|since| it < since))
-                    && seat.activity.proof.as_ref().is_some_and(|it| it.source == "hook");
-                if *activity == ActivityKind::Idle {
-                    spawn.needs.remove(&ReadyFact::StatusIdle);
-                }
-                if !stale {
-                    seat.activity =
-                        Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
-                    if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
-                        seat.approvals.clear();
-                    }
-                }
-                seat.ready(at);
-            }
-            Event::ApprovalRequested { tool, proof, .. } => {
-                seat.approvals.insert(RequestId(at.seq), Approval { tool: tool.clone(), since: Some(at.ts) });
-                seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
-            }
-            Event::ApprovalClosed { .. } => {
-                seat.approvals.clear();
-                if seat.activity.kind == ActivityKind::AwaitingApproval {
-                    let kind = if seat.turn.is_some() { ActivityKind::Working } else { ActivityKind::Idle };
-                    seat.activity = at.activity(kind, None, None);
-                }
-            }
-            Event::ProviderClassifyUnsupported { reason, .. } => {
-                seat.activity = at.activity(ActivityKind::Unknown, Some(reason), None);
-            }
-            _ => {}
-        }
-        if let Some((messages, outcome)) = ended {
-            self.answer(agent, &messages, outcome);
-        }
-        for id in begun {
-            self.submitted(&id, agent, true);
-        }
-    }
-
-    /// The turn that took these messages has ended.
-    fn answer(&mut self, agent: &AgentName, messages: &[MessageId], outcome: TurnOutcome) {
-        for id in messages {
-            self.receipt(id, agent, |it| {
-                if it.step.is_settled() {
-                    return;
-                }
-                if outcome == TurnOutcome::Answer {
-                    it.step = ReceiptStep::Answered;
-                } else {
-                    it.step = ReceiptStep::Answered;
-                    it.why = Some(format!("its turn ended: {outcome}"));
-                }
-            });
-        }
-        self.settle();
-    }
-}
-
-impl Seat {
-    fn ready(&mut self, at: At) {
-        let Some(spawn) = &self.spawn else { return };
-        if self.state == SeatState::Starting && spawn.needs.is_empty() && spawn.claimed.is_some() {
-            self.state = SeatState::Running;
-            self.since = Some(at.ts);
-            if self.activity.kind == ActivityKind::Unknown {
-                let proof = Proof { source: "process".to_owned(), record: "ready".to_owned() };
-                self.activity = at.activity(ActivityKind::Idle, None, Some(&proof));
-            }
-        }
-    }
-
-    fn stop(&mut self, at: At, cause: Cause) {
-        self.state = SeatState::Stopped { cause };
-        self.since = Some(at.ts);
-        self.stopping = None;
-        self.turn = None;
-        self.approvals.clear();
-        self.dirty = None;
-        self.activity = at.activity(ActivityKind::Unknown, Some("stopped"), None);
     }
 }

@@ -1,0 +1,157 @@
+//! What observations change in a seat: its process, session, turns, activity, and the receipts these prove.
+
+use super::At;
+use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Team, Turn};
+use crate::{ActivityKind, AgentName, Cause, Event, MessageId, Proof, ReadyFact, RequestId, TurnOutcome};
+
+impl Team {
+    pub(super) fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
+        let Some(seat) = self.seats.get_mut(agent) else { return };
+        let mut begun = Vec::new();
+        let mut ended = None;
+        let Some(spawn) = seat.spawn.as_mut() else { return };
+        match event {
+            Event::SpawnOpened { pane, pid, .. } => {
+                spawn.pane = Some(pane.clone());
+                spawn.pane_pid = Some(*pid);
+            }
+            Event::SessionClaimed { process, .. } if spawn.claimed.is_none() => {
+                spawn.claimed = Some(process.clone());
+            }
+            Event::SpawnSuperseded { why, .. } => {
+                let mode = spawn.mode;
+                seat.spawn = None;
+                seat.state = SeatState::Waiting { mode };
+                seat.activity = at.activity(ActivityKind::Unknown, Some(why), None);
+            }
+            Event::ProviderStarted { process, version, .. } => {
+                spawn.provider = Some(process.clone());
+                spawn.version.clone_from(version);
+            }
+            Event::ProviderExited { code, signal, .. } => {
+                spawn.exited = Some((*code, *signal));
+                seat.approvals.clear();
+                seat.activity = at.activity(ActivityKind::Unknown, Some("the program has ended"), None);
+            }
+            Event::SessionStarted { native, .. } => {
+                spawn.needs.remove(&ReadyFact::SessionStarted);
+                if let Some(session) = &mut seat.session
+                    && session.native.as_ref().is_none_or(|it| it == native)
+                {
+                    session.native = Some(native.clone());
+                    session.proved = true;
+                }
+                seat.ready(at);
+            }
+            Event::ToolsListed { .. } => {
+                spawn.needs.remove(&ReadyFact::ToolsListed);
+                seat.ready(at);
+            }
+            Event::TurnStarted { messages, proof, .. } => {
+                if let Some(session) = &mut seat.session {
+                    session.used = true;
+                }
+                let turn =
+                    Turn { seq: at.seq, since: Some(at.ts), messages: messages.clone(), outcome: None };
+                if let Some(open) = seat.turn.replace(turn) {
+                    ended = Some((open.messages, TurnOutcome::Answer));
+                }
+                seat.turns += 1;
+                seat.approvals.clear();
+                seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
+                begun.clone_from(messages);
+            }
+            Event::TurnEnded { outcome, why, proof, .. } => {
+                if let Some(mut turn) = seat.turn.take() {
+                    turn.outcome = Some(*outcome);
+                    ended = Some((turn.messages.clone(), *outcome));
+                    seat.last_turn = Some(turn);
+                }
+                seat.approvals.clear();
+                let reason = match outcome {
+                    TurnOutcome::Answer => None,
+                    TurnOutcome::Interrupted => Some("the turn was interrupted"),
+                    TurnOutcome::Error => Some(why.as_deref().unwrap_or("the turn ended by an error")),
+                };
+                seat.activity = at.activity(ActivityKind::Idle, reason, Some(proof));
+            }
+            Event::ActivityObserved { activity, reason, until, at: written, proof, .. } => {
+                // A record written before the line we know of is old news.
+                let stale = written.is_some_and(|it| seat.activity.since.is_some_and(|since| it < since))
+                    && seat.activity.proof.as_ref().is_some_and(|it| it.source == "hook");
+                if *activity == ActivityKind::Idle {
+                    spawn.needs.remove(&ReadyFact::StatusIdle);
+                }
+                if !stale {
+                    seat.activity =
+                        Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
+                    if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
+                        seat.approvals.clear();
+                    }
+                }
+                seat.ready(at);
+            }
+            Event::ApprovalRequested { tool, proof, .. } => {
+                seat.approvals.insert(RequestId(at.seq), Approval { tool: tool.clone(), since: Some(at.ts) });
+                seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
+            }
+            Event::ApprovalClosed { .. } => {
+                seat.approvals.clear();
+                if seat.activity.kind == ActivityKind::AwaitingApproval {
+                    let kind = if seat.turn.is_some() { ActivityKind::Working } else { ActivityKind::Idle };
+                    seat.activity = at.activity(kind, None, None);
+                }
+            }
+            Event::ProviderClassifyUnsupported { reason, .. } => {
+                seat.activity = at.activity(ActivityKind::Unknown, Some(reason), None);
+            }
+            _ => {}
+        }
+        if let Some((messages, outcome)) = ended {
+            self.answer(agent, &messages, outcome);
+        }
+        for id in begun {
+            self.submitted(&id, agent, true);
+        }
+    }
+
+    /// The turn that took these messages has ended.
+    fn answer(&mut self, agent: &AgentName, messages: &[MessageId], outcome: TurnOutcome) {
+        for id in messages {
+            self.receipt(id, agent, |it| {
+                if it.step.is_settled() {
+                    return;
+                }
+                it.step = ReceiptStep::Answered;
+                if outcome != TurnOutcome::Answer {
+                    it.why = Some(format!("its turn ended: {outcome}"));
+                }
+            });
+        }
+        self.settle();
+    }
+}
+
+impl Seat {
+    fn ready(&mut self, at: At) {
+        let Some(spawn) = &self.spawn else { return };
+        if self.state == SeatState::Starting && spawn.needs.is_empty() && spawn.claimed.is_some() {
+            self.state = SeatState::Running;
+            self.since = Some(at.ts);
+            if self.activity.kind == ActivityKind::Unknown {
+                let proof = Proof { source: "process".to_owned(), record: "ready".to_owned() };
+                self.activity = at.activity(ActivityKind::Idle, None, Some(&proof));
+            }
+        }
+    }
+
+    pub(super) fn stop(&mut self, at: At, cause: Cause) {
+        self.state = SeatState::Stopped { cause };
+        self.since = Some(at.ts);
+        self.stopping = None;
+        self.turn = None;
+        self.approvals.clear();
+        self.dirty = None;
+        self.activity = at.activity(ActivityKind::Unknown, Some("stopped"), None);
+    }
+}

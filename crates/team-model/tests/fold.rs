@@ -1,0 +1,470 @@
+//! The fold: what a log says is true, one line at a time.
+
+use chrono::{DateTime, TimeZone as _, Utc};
+use proptest::prelude::*;
+use team_model::{
+    ActivityKind, AgentName, Artifacts, Body, Cause, Channel, ClosesOn, Event, HoldReason, MessageId,
+    MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact, ReceiptStep, ReportStatus, ResultId,
+    ResultSource, Seat, SeatSpec, SeatState, SpawnId, SpawnMode, State, TaskId, TeamKey, TeamState,
+    TurnOutcome,
+};
+
+struct World {
+    state: State,
+    key: TeamKey,
+}
+
+fn time(seq: u64) -> DateTime<Utc> {
+    Utc.timestamp_millis_opt(1_800_000_000_000 + i64::try_from(seq).expect("a small seq") * 1000)
+        .single()
+        .expect("a time")
+}
+
+fn name(text: &str) -> AgentName {
+    AgentName::new(text).expect("a name")
+}
+
+fn proof(source: &str) -> Proof {
+    Proof { source: source.to_owned(), record: "x".to_owned() }
+}
+
+fn process(pid: u32) -> ProcessIdentity {
+    ProcessIdentity { pid, start: 1, boot: "b".to_owned(), namespace: String::new() }
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self { state: State::default(), key: TeamKey::new("current").expect("a key") };
+        world.then(Event::TeamStarted {
+            name: "crew".to_owned(),
+            session_name: "crew".to_owned(),
+            dir: String::new(),
+            digest: String::new(),
+            goal: None,
+            leader: None,
+        });
+        world
+    }
+
+    /// Folds one more line and returns its seq.
+    #[expect(clippy::needless_pass_by_value, reason = "events are made in place")]
+    fn then(&mut self, event: Event) -> u64 {
+        let seq = self.state.seq + 1;
+        let key = self.key.clone();
+        self.state.apply(seq, time(seq), Some(&key), &event);
+        seq
+    }
+
+    fn add(&mut self, agent: &str) {
+        let spec = SeatSpec {
+            role: String::new(),
+            provider: "fake".to_owned(),
+            model: None,
+            effort: None,
+            auth_mode: "subscription".to_owned(),
+            profile: None,
+            tools: Vec::new(),
+            working_directory: None,
+            instructions: Body::inline("work"),
+        };
+        let agent = name(agent);
+        self.then(Event::AgentAdded {
+            agent: agent.clone(),
+            origin: Origin::Declared,
+            manager: None,
+            lead: false,
+            spec,
+            task: None,
+            run: None,
+            member: None,
+        });
+        self.then(Event::AgentQueued { agent, mode: SpawnMode::Fresh });
+    }
+
+    /// Starts a seat up to the point where it is ready.
+    fn start(&mut self, agent: &str) -> SpawnId {
+        self.add(agent);
+        let spawn = SpawnId(self.then(Event::SpawnPlanned {
+            agent: name(agent),
+            mode: SpawnMode::Fresh,
+            session: None,
+            native: Some("n".to_owned()),
+            needs: vec![ReadyFact::ToolsListed],
+            channel: Channel::Keys,
+            seat: "f.json".to_owned(),
+        }));
+        self.then(Event::SpawnOpened { spawn, pane: "%1".to_owned(), pid: 7 });
+        self.then(Event::SessionClaimed { spawn, process: process(7) });
+        self.then(Event::ToolsListed { spawn });
+        spawn
+    }
+
+    fn message(&mut self, to: &[&str], task: Option<u64>) -> MessageId {
+        let id = MessageId::Seq(self.state.seq + 1);
+        self.then(Event::MessageAccepted {
+            id: id.clone(),
+            kind: MessageKind::Message,
+            from: "leader".to_owned(),
+            to: to.iter().map(|it| name(it)).collect(),
+            to_leader: false,
+            addressed: to.join(", "),
+            task: task.map(TaskId),
+            reply_to: None,
+            request: None,
+            run: None,
+            case_id: None,
+            presentation: std::collections::BTreeMap::new(),
+            ignored: std::collections::BTreeMap::new(),
+            body: Body::inline("hi"),
+        });
+        id
+    }
+
+    fn sending(&mut self, id: &MessageId, agent: &str, spawn: SpawnId, attempt: u32) {
+        self.then(Event::MessageSending {
+            id: id.clone(),
+            receiver: name(agent),
+            attempt,
+            channel: Channel::Keys,
+            spawn,
+            receiver_process: process(7),
+            proof_from: 0,
+            file: None,
+        });
+    }
+
+    fn turn(&mut self, spawn: SpawnId, ids: &[&MessageId]) {
+        self.then(Event::TurnStarted {
+            spawn,
+            messages: ids.iter().map(|it| (*it).clone()).collect(),
+            chars: 1,
+            proof: proof("hook"),
+        });
+    }
+
+    fn end_turn(&mut self, spawn: SpawnId, outcome: TurnOutcome) {
+        self.then(Event::TurnEnded { spawn, outcome, why: None, chars: 1, proof: proof("hook") });
+    }
+
+    fn seat(&self, agent: &str) -> &Seat {
+        &self.state.teams[&self.key].seats[&name(agent)]
+    }
+
+    fn step(&self, id: &MessageId, agent: &str) -> Option<ReceiptStep> {
+        Some(self.state.teams[&self.key].message(id)?.receipts[&name(agent)].step)
+    }
+}
+
+#[test]
+fn a_seat_is_ready_when_all_it_needs_was_seen_and_it_was_claimed() {
+    let mut world = World::new();
+    world.start("a");
+    assert_eq!(world.seat("a").state, SeatState::Running);
+    assert!(world.seat("a").is_idle());
+}
+
+#[test]
+fn a_message_goes_from_accepted_to_answered_by_what_names_it() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Accepted));
+    world.sending(&id, "a", spawn, 1);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Sending));
+    world.turn(spawn, &[&id]);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::TurnStarted));
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Working);
+    world.end_turn(spawn, TurnOutcome::Answer);
+    assert_eq!(world.step(&id, "a"), None, "a settled message leaves the state");
+    assert_eq!(world.state.teams[&world.key].settled["answered"], 1);
+}
+
+#[test]
+fn a_turn_that_names_a_message_that_was_never_sent_proves_nothing() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.turn(spawn, &[&id]);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Accepted));
+}
+
+#[test]
+fn an_observation_of_an_older_start_changes_nothing() {
+    let mut world = World::new();
+    let old = world.start("a");
+    world.then(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Exit });
+    let new = world.start("a");
+    let before = world.seat("a").clone();
+    world.turn(old, &[]);
+    world.end_turn(old, TurnOutcome::Answer);
+    world.then(Event::ProviderExited { spawn: old, code: Some(1), signal: None });
+    assert_eq!(world.seat("a"), &before);
+    world.turn(new, &[]);
+    assert_ne!(world.seat("a"), &before);
+}
+
+#[test]
+fn an_unknown_message_is_settled_by_a_late_proof_and_its_lane_is_clean_again() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", spawn, 1);
+    let unknown = |id: &MessageId, attempt| Event::MessageUnknown {
+        id: id.clone(),
+        receiver: name("a"),
+        attempt,
+        why: "no receipt".to_owned(),
+        staged: true,
+    };
+    world.then(unknown(&id, 2));
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Sending), "another attempt's end is not this one's");
+    world.then(unknown(&id, 1));
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Unknown));
+    assert_eq!(world.seat("a").dirty, Some(id.clone()));
+    world.turn(spawn, &[&id]);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::TurnStarted));
+    assert_eq!(world.seat("a").dirty, None);
+}
+
+#[test]
+fn what_was_not_sent_may_be_sent_again_and_nothing_else() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", spawn, 1);
+    world.then(Event::MessageNotSent {
+        id: id.clone(),
+        receiver: name("a"),
+        attempt: 1,
+        proof: proof("channel"),
+    });
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Accepted));
+    assert!(ReceiptStep::Accepted.may_become(ReceiptStep::Sending));
+    for step in [ReceiptStep::Sending, ReceiptStep::Unknown, ReceiptStep::Submitted, ReceiptStep::Answered] {
+        assert!(!step.may_become(ReceiptStep::Sending), "{step:?}");
+    }
+}
+
+#[test]
+fn a_result_closes_its_task_answers_its_brief_and_waits_until_it_is_collected() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], Some(1));
+    world.then(Event::TaskCreated {
+        id: TaskId(1),
+        creator: "leader".to_owned(),
+        subject: "s".to_owned(),
+        owner: Some(name("a")),
+        depends_on: Vec::new(),
+        closes_on: ClosesOn::Report,
+        run: None,
+        message: Some(id.clone()),
+        case_id: None,
+    });
+    world.sending(&id, "a", spawn, 1);
+    world.turn(spawn, &[&id]);
+    assert!(world.state.teams[&world.key].tasks[&TaskId(1)].in_progress);
+    let result = ResultId(world.state.seq + 1);
+    world.then(Event::McpReportResult {
+        id: result,
+        agent: "a".to_owned(),
+        status: ReportStatus::Blocked,
+        summary: "no".to_owned(),
+        task: Some(TaskId(1)),
+        case_id: None,
+        text: None,
+        lists: Artifacts::default(),
+        source: ResultSource::Report,
+        via: "mcp".to_owned(),
+        late: false,
+        partial: false,
+        presentation: std::collections::BTreeMap::new(),
+        ignored: std::collections::BTreeMap::new(),
+    });
+    world.then(Event::TaskFailed { id: TaskId(1), result });
+    let team = &world.state.teams[&world.key];
+    assert!(team.tasks.is_empty() && team.message(&id).is_none());
+    assert_eq!((team.results.total, team.results.failed, team.results.uncollected.len()), (1, 1, 1));
+    assert_eq!(team.seats[&name("a")].closed.back(), Some(&(TaskId(1), Some(id))));
+    assert_eq!(team.untold.back().map(|it| it.cause), Some(NoticeCause::Result));
+    world.then(Event::CollectResult { results: vec![result] });
+    world.then(Event::CollectResult { results: vec![result] });
+    let team = &world.state.teams[&world.key];
+    assert_eq!((team.results.collected, team.results.uncollected.len()), (1, 0));
+}
+
+#[test]
+fn a_seat_that_ends_leaves_what_was_on_its_way_unknown_and_what_waits_waiting() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let taken = world.message(&["a"], None);
+    world.sending(&taken, "a", spawn, 1);
+    world.turn(spawn, &[&taken]);
+    let waits = world.message(&["a"], None);
+    world.then(Event::MessageHeld { id: waits.clone(), receiver: name("a"), why: HoldReason::Busy });
+    world.then(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Exit });
+    assert_eq!(world.step(&taken, "a"), Some(ReceiptStep::Unknown));
+    assert_eq!(world.step(&waits, "a"), Some(ReceiptStep::Held));
+}
+
+#[test]
+fn damage_makes_what_was_open_across_it_unknown() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", spawn, 1);
+    let waits = world.message(&["a"], None);
+    world.then(Event::LogDamaged { from: 3, to: 4 });
+    assert!(world.state.damaged);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Unknown));
+    assert_eq!(world.step(&waits, "a"), Some(ReceiptStep::Accepted));
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Unknown);
+}
+
+#[test]
+fn a_status_written_before_a_hook_is_old_news() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    world.turn(spawn, &[]);
+    let since = world.seat("a").activity.since.unwrap();
+    let status = |at| Event::ActivityObserved {
+        spawn,
+        activity: ActivityKind::Idle,
+        reason: None,
+        until: None,
+        at: Some(at),
+        proof: proof("status_file"),
+    };
+    world.then(status(since - chrono::TimeDelta::milliseconds(1)));
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Working);
+    world.then(status(since + chrono::TimeDelta::milliseconds(1)));
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Idle);
+}
+
+#[test]
+fn the_state_stays_small_however_much_has_happened() {
+    let mut world = World::new();
+    let spawns: Vec<SpawnId> = (0..16).map(|it| world.start(&format!("worker-{it}"))).collect();
+    for round in 0..3000usize {
+        let at = round % 16;
+        let agent = format!("worker-{at}");
+        let id = world.message(&[&agent], None);
+        world.sending(&id, &agent, spawns[at], 1);
+        world.turn(spawns[at], &[&id]);
+        world.then(Event::NoticeRaised { cause: NoticeCause::Approval, about: format!("q-{round}") });
+        world.end_turn(spawns[at], TurnOutcome::Answer);
+    }
+    let size = serde_json::to_string(&world.state).unwrap().len();
+    assert!(size <= 256 * 1024, "{size} bytes");
+}
+
+#[test]
+fn a_state_reads_back_what_it_was() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", spawn, 1);
+    world.then(Event::ApprovalRequested {
+        spawn,
+        tool: "Bash".to_owned(),
+        input: None,
+        choices: Vec::new(),
+        proof: proof("hook"),
+    });
+    let text = serde_json::to_string(&world.state).unwrap();
+    assert_eq!(serde_json::from_str::<State>(&text).unwrap(), world.state);
+}
+
+/// Any event a newer, older or broken program might leave, about things that may not exist.
+fn any_event() -> impl Strategy<Value = Event> {
+    let agent = prop_oneof![Just(name("a")), Just(name("b")), Just(name("nobody"))];
+    let spawn = (0u64..40).prop_map(SpawnId);
+    let id = (0u64..40).prop_map(MessageId::Seq);
+    (agent, spawn, id, 0u32..4, 0u8..22).prop_map(|(agent, spawn, id, attempt, kind)| match kind {
+        0 => Event::AgentQueued { agent, mode: SpawnMode::Resume },
+        1 => Event::AgentStopped { agent, session: None, cause: Cause::Exit },
+        2 => Event::AgentFailed { agent, why: "w".to_owned(), last_lines: Vec::new() },
+        3 => Event::SpawnPlanned {
+            agent,
+            mode: SpawnMode::Fresh,
+            session: None,
+            native: None,
+            needs: vec![ReadyFact::StatusIdle],
+            channel: Channel::Bell,
+            seat: String::new(),
+        },
+        4 => Event::SpawnOpened { spawn, pane: "%2".to_owned(), pid: 3 },
+        5 => Event::SessionClaimed { spawn, process: process(attempt) },
+        6 => Event::SpawnSuperseded { spawn, why: "w".to_owned() },
+        7 => Event::ProviderExited { spawn, code: None, signal: Some(9) },
+        8 => Event::TurnStarted { spawn, messages: vec![id], chars: 0, proof: proof("hook") },
+        9 => Event::TurnEnded {
+            spawn,
+            outcome: TurnOutcome::Error,
+            why: Some("w".to_owned()),
+            chars: 0,
+            proof: proof("hook"),
+        },
+        10 => Event::ActivityObserved {
+            spawn,
+            activity: ActivityKind::Idle,
+            reason: None,
+            until: None,
+            at: None,
+            proof: proof("status_file"),
+        },
+        11 => Event::MessageHeld { id, receiver: agent, why: HoldReason::Busy },
+        12 => Event::MessageSending {
+            id,
+            receiver: agent,
+            attempt,
+            channel: Channel::Keys,
+            spawn,
+            receiver_process: process(1),
+            proof_from: 0,
+            file: None,
+        },
+        13 => {
+            Event::MessageSubmitted { id, receiver: agent, in_turn: attempt == 1, proof: proof("transcript") }
+        }
+        14 => Event::MessageNotSent { id, receiver: agent, attempt, proof: proof("channel") },
+        15 => Event::MessageUnknown { id, receiver: agent, attempt, why: String::new(), staged: true },
+        16 => Event::TaskCompleted { id: TaskId(spawn.0), result: ResultId(1) },
+        17 => Event::CollectResult { results: vec![ResultId(spawn.0)] },
+        18 => Event::TeamStopped { clean: true },
+        19 => Event::TeamLost { why: String::new() },
+        20 => Event::LogDamaged { from: 1, to: 2 },
+        _ => Event::MessageAccepted {
+            id: MessageId::Own("own".to_owned()),
+            kind: MessageKind::Message,
+            from: "leader".to_owned(),
+            to: vec![agent],
+            to_leader: attempt == 2,
+            addressed: String::new(),
+            task: None,
+            reply_to: None,
+            request: None,
+            run: None,
+            case_id: None,
+            presentation: std::collections::BTreeMap::new(),
+            ignored: std::collections::BTreeMap::new(),
+            body: Body::inline("x"),
+        },
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_in_the_log_is_folded(events in prop::collection::vec(any_event(), 0..120)) {
+        let mut world = World::new();
+        world.start("a");
+        world.start("b");
+        for event in events {
+            world.then(event);
+        }
+        let text = serde_json::to_string(&world.state).unwrap();
+        prop_assert_eq!(serde_json::from_str::<State>(&text).unwrap(), world.state.clone());
+        let team = &world.state.teams[&world.key];
+        prop_assert!(matches!(team.state, TeamState::Running | TeamState::Stopped | TeamState::Lost));
+    }
+}
