@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use team_journal::{BodyRef, Cursor, Draft, Guard, Journal, LogFact, Options, Payload, Places};
+use team_journal::{BodyRef, Cursor, Draft, Guard, Journal, LogFact, Options, Payload, Places, Redactor};
 use team_model::{Body, By, Event, FOLD_FORMAT, State, TeamKey};
 
 use crate::decide::Refusal;
@@ -18,6 +18,8 @@ pub type Line = team_journal::Line<By, Entry>;
 const COMMAND_WAIT: Duration = Duration::from_secs(5);
 /// How long a hook waits for the log before it leaves its line in the spool.
 const HOOK_WAIT: Duration = Duration::from_millis(200);
+/// Shorter values of a profile are words like `true`, not secrets.
+const SHORTEST_SECRET: usize = 8;
 /// Texts of at most this many bytes stand in their line.
 const INLINE: usize = 16 * 1024;
 
@@ -109,27 +111,46 @@ fn places(workspace: &Workspace) -> Places {
     Places { logs: workspace.logs(), state: workspace.state_dir.clone(), cache: workspace.runtime() }
 }
 
+fn options(workspace: &Workspace) -> Options<By> {
+    Options { redactor: redactor(workspace), ..Options::new(By::Log) }
+}
+
+/// What must never reach the log: tokens of well-known shapes, and every value of the workspace's profiles.
+fn redactor(workspace: &Workspace) -> Redactor {
+    let teams = std::fs::read_dir(workspace.team_root()).into_iter().flatten().filter_map(Result::ok);
+    let files = teams
+        .filter_map(|it| std::fs::read_dir(it.path().join(team_spec::PROFILES_DIR)).ok())
+        .flat_map(|it| it.filter_map(Result::ok))
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "env"));
+    let profiles: Vec<_> = files
+        .filter_map(|it| team_spec::parse_profile("profile", &std::fs::read(it).ok()?).ok())
+        .collect();
+    let secrets = profiles.iter().flat_map(team_spec::Profile::secrets).filter(|it| it.len() >= SHORTEST_SECRET);
+    Redactor::standard().with_literals(secrets)
+}
+
 impl Store {
     /// Opens the log of a workspace for reading; creates nothing.
     pub fn look(workspace: &Workspace) -> Result<Option<Self>, EngineError> {
         if !workspace.logs().join("events.jsonl").exists() || workspace.id.is_empty() {
             return Ok(None);
         }
-        Self::over(Journal::open(places(workspace), Options::new(By::Log))?).map(Some)
+        Self::over(Journal::open(places(workspace), options(workspace))?).map(Some)
     }
 
     /// Opens the log of a workspace, creating it where there is none yet.
     pub fn open(workspace: &Workspace) -> Result<Self, EngineError> {
         let places = places(workspace);
         if places.active().exists() {
-            return Self::over(Journal::open(places, Options::new(By::Log))?);
+            return Self::over(Journal::open(places, options(workspace))?);
         }
-        Self::over(Journal::create(places, Options::new(By::Log), &workspace.id)?)
+        Self::over(Journal::create(places, options(workspace), &workspace.id)?)
     }
 
     /// Opens the log only to append what was seen; folds nothing.
     pub fn observer(workspace: &Workspace) -> Result<Self, EngineError> {
-        let journal = Journal::open(places(workspace), Options::new(By::Log))?;
+        let journal = Journal::open(places(workspace), options(workspace))?;
         let cursor = journal.cursor_start()?;
         Ok(Self { journal, cursor, state: State::default(), folded: 0 })
     }

@@ -83,6 +83,7 @@ pub struct Core {
     pub(super) server: Option<ServerInfo>,
     pub(super) records: Records,
     pub(super) leader: super::leader::LeaderDesk,
+    held: Option<team_journal::Held>,
     lines_at_snapshot: u64,
 }
 
@@ -115,9 +116,12 @@ impl Core {
             server: None,
             records: Records::default(),
             leader: super::leader::LeaderDesk::default(),
+            held: None,
             lines_at_snapshot: 0,
         };
+        core.fail.pass("take_over", "after")?;
         core.find_server()?;
+        core.adopt_server()?;
         Ok(core)
     }
 
@@ -148,13 +152,47 @@ impl Core {
         if !self.processes.is_alive(&recorded.process) {
             return Ok(());
         }
-        if let Some(info) = self.terminal.probe()?
-            && info.pid == recorded.process.pid
-        {
-            self.terminal.claim_epoch(&self.fence())?;
-            self.server = Some(info);
-            self.seen.server_alive = true;
+        match self.terminal.probe()? {
+            Some(info) if info.pid == recorded.process.pid => {
+                self.terminal.claim_epoch(&self.fence())?;
+                self.server = Some(info);
+                self.seen.server_alive = true;
+                Ok(())
+            }
+            // It runs and another one answers in its place, which is none of ours.
+            Some(_) => Ok(()),
+            // Between two looks it may have ended; while it runs, what is in it is not lost.
+            None if self.processes.is_alive(&recorded.process) => {
+                Err(EngineError::Coordinator("gets no answer from its tmux server".to_owned()))
+            }
+            None => Ok(()),
         }
+    }
+
+    /// A server at our place that nobody recorded was started by a coordinator that ended before it could say so.
+    fn adopt_server(&mut self) -> Result<(), EngineError> {
+        if self.store.state.server.is_some() {
+            return Ok(());
+        }
+        match self.terminal.probe()? {
+            Some(info) => self.own_server(info),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a server for this epoch and records it.
+    pub(super) fn own_server(&mut self, info: ServerInfo) -> Result<(), EngineError> {
+        self.terminal.claim_epoch(&self.fence())?;
+        let process = self
+            .processes
+            .identify(info.pid)
+            .ok_or_else(|| EngineError::Coordinator("cannot see its tmux server's process".to_owned()))?;
+        let socket = self.workspace.tmux_socket()?.to_string_lossy().into_owned();
+        if self.store.state.server.as_ref().is_none_or(|it| it.process != process) {
+            self.record(None, vec![Event::ServerStarted { socket, process, version: info.version.clone() }])?;
+        }
+        self.server = Some(info);
+        self.seen.server_alive = true;
         Ok(())
     }
 
@@ -180,6 +218,7 @@ impl Core {
     pub fn round(&mut self) -> Result<Round, EngineError> {
         // A plan that never runs dry would be a fault of ours; the bound keeps it from burning the machine.
         for _ in 0..1000 {
+            self.keep_log()?;
             self.store.refresh()?;
             if self.store.state.epoch > self.epoch {
                 return Ok(Round { wake: None, exit: true });
@@ -198,10 +237,27 @@ impl Core {
                     }
                     continue;
                 }
+                // Whoever slept since the plan was made may have been succeeded.
+                self.store.refresh()?;
+                if self.store.state.epoch > self.epoch {
+                    return Ok(Round { wake: None, exit: true });
+                }
                 self.act(action)?;
             }
         }
         Ok(Round { wake: Some(self.clock.elapsed() + Duration::from_secs(1)), exit: false })
+    }
+
+    /// A log that somebody deleted under a running team is put back from the descriptor held here.
+    fn keep_log(&mut self) -> Result<(), EngineError> {
+        let journal = self.store.journal();
+        match &mut self.held {
+            None => self.held = journal.hold().ok(),
+            Some(held) => {
+                journal.check_and_restore(held, Duration::from_secs(5))?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks at everything that needs no waiting: processes, records, receipts.
@@ -243,7 +299,12 @@ impl Core {
     fn exit(&mut self) -> Result<bool, EngineError> {
         let epoch = self.epoch;
         let by = self.by();
+        self.fail.pass("exit", "before")?;
+        let server_alive = self.seen.server_alive;
         let done = self.store.decide(self.clock.now(), &by, None, |state| {
+            if state.epoch > epoch {
+                return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
+            }
             let needed = state
                 .teams
                 .values()
@@ -251,9 +312,15 @@ impl Core {
             if needed {
                 return Ok((Vec::new(), false));
             }
+            let mut events = Vec::new();
+            if let Some(server) = state.server.as_ref().filter(|_| !server_alive) {
+                events.push(Event::ServerStopped { process: server.process.clone() });
+            }
             let why = "nothing is left to do".to_owned();
-            Ok((vec![Event::CoordinatorStopped { epoch, why }], true))
+            events.push(Event::CoordinatorStopped { epoch, why });
+            Ok((events, true))
         })?;
+        self.fail.pass("exit", "after")?;
         if done {
             let _ = self.store.save_snapshot();
         }

@@ -111,7 +111,9 @@ fn type_into(bound: &LeaderBinding, text: &str) -> bool {
     if shown.in_mode || reading.dialog.is_some() || reading.composer != Composer::Empty {
         return false;
     }
-    matches!(pane.paste(text, true, &Guard::default()), Ok(Pasted::Done))
+    // Only if nothing was typed since the look.
+    let guard = Guard { cursor: Some(shown.cursor), ..Guard::default() };
+    matches!(pane.paste(text, true, &guard), Ok(Pasted::Done))
 }
 
 /// Finds the agent program in a pane by its own status record, and only if that says idle.
