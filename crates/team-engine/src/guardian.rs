@@ -31,7 +31,8 @@ pub fn ensure(workspace: &Workspace) -> Result<UnixStream, EngineError> {
         if let Some(stream) = connect(workspace) {
             return Ok(stream);
         }
-        last = start(workspace)?;
+        // Only the first one is to meet a failpoint.
+        last = start(workspace, round == 0)?;
         if last == "ready" {
             continue;
         }
@@ -52,7 +53,7 @@ fn wait(time: Duration) {
 }
 
 /// Starts a coordinator detached from this process and returns its first word: `ready`, `busy` or an error.
-fn start(workspace: &Workspace) -> Result<String, EngineError> {
+fn start(workspace: &Workspace, failpoint: bool) -> Result<String, EngineError> {
     let program = self_exe();
     let log = workspace.state_dir.join("coordinator.log");
     let failed = |doing, path: &PathBuf| {
@@ -73,6 +74,9 @@ fn start(workspace: &Workspace) -> Result<String, EngineError> {
         .stdout(Stdio::piped())
         .stderr(errors)
         .current_dir("/");
+    if !failpoint {
+        command.env_remove(crate::failpoint::VARIABLE);
+    }
     // SAFETY: setsid is async-signal-safe.
     #[expect(unsafe_code, reason = "a session of its own must begin between fork and exec")]
     unsafe {
@@ -139,6 +143,17 @@ impl Guardian {
         self.stream.is_none().then(|| Duration::from_millis(50 << self.tries.min(6)))
     }
 
+    /// Looks whether the coordinator is still there, and starts a successor if it is not.
+    pub fn check(&mut self) {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let lost = self.stream.as_ref().is_some_and(|it| {
+            let mut fds = [PollFd::new(it.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut fds, PollTimeout::ZERO);
+            fds[0].any().unwrap_or(false)
+        });
+        self.tend(lost);
+    }
+
     /// Connects, or starts a successor; `lost` says that the socket spoke, which it only does at its end.
     pub fn tend(&mut self, lost: bool) {
         if lost {
@@ -158,7 +173,7 @@ impl Guardian {
         let Ok(file) = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path) else { return };
         let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
         if connect(&self.workspace).is_none() {
-            let _ = start(&self.workspace);
+            let _ = start(&self.workspace, false);
         }
         self.stream = connect(&self.workspace);
     }

@@ -5,8 +5,10 @@
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use team_model::{Cause, Event, NoticeCause, Proof, SeatState, SpawnId, SpawnMode, TeamKey, TeamState};
-use team_tmux::{CleanEnv, OpenPane, TmuxError};
+use team_model::{
+    Cause, Event, NoticeCause, Proof, ReceiptStep, SeatState, SpawnId, SpawnMode, TeamKey, TeamState,
+};
+use team_tmux::{CleanEnv, OpenPane, Pane, TmuxError};
 
 use super::core::Core;
 use super::plan::{Action, SeatKey};
@@ -30,7 +32,7 @@ impl Core {
             Action::Ask(at) => self.ask(&at),
             Action::Kill(at) => self.kill(&at),
             Action::Stopped(at, cause) => self.stopped(&at, cause),
-            Action::TeamStopped(key) => self.record(Some(&key), vec![Event::TeamStopped { clean: true }]),
+            Action::TeamStopped(key) => self.team_stopped(&key),
             Action::TeamLost(key) => self.team_lost(&key),
             Action::Hold(held) => self.hold(held),
             Action::Send(sends) => self.send(sends),
@@ -57,16 +59,7 @@ impl Core {
         self.fail.pass("server", "before")?;
         let info = self.terminal.start_server(&CleanEnv::of_this_process(), &session)?;
         self.fail.pass("server", "orphan")?;
-        self.terminal.claim_epoch(&self.fence())?;
-        let process = self.processes.identify(info.pid).ok_or_else(|| EngineError::Coordinator("cannot see its tmux server's process".to_owned()))?;
-        let socket = self.workspace.tmux_socket()?.to_string_lossy().into_owned();
-        let known = self.store.state.server.as_ref().is_some_and(|it| it.process == process);
-        if !known {
-            let started = Event::ServerStarted { socket, process, version: info.version.clone() };
-            self.record(None, vec![started])?;
-        }
-        self.server = Some(info);
-        self.seen.server_alive = true;
+        self.own_server(info)?;
         self.fail.pass("server", "after")?;
         Ok(())
     }
@@ -90,7 +83,7 @@ impl Core {
         if prepared.is_empty() {
             return Ok(());
         }
-        self.fail.pass("spawn", "before")?;
+        self.fail.pass("plan", "before")?;
         let mut by_team: Vec<(TeamKey, Vec<(Prepared, String)>)> = Vec::new();
         for it in prepared {
             match by_team.iter_mut().find(|(key, _)| *key == it.0.team) {
@@ -101,7 +94,6 @@ impl Core {
         for (key, list) in by_team {
             self.start_in_team(&key, list)?;
         }
-        self.fail.pass("spawn", "after")?;
         Ok(())
     }
 
@@ -130,6 +122,7 @@ impl Core {
             }
             Ok((events, spawns))
         })?;
+        self.fail.pass("plan", "after")?;
         let session = self.store.state.teams.get(key).map(|it| it.session_name.clone()).unwrap_or_default();
         let mut panes = Vec::new();
         let mut opened_for = Vec::new();
@@ -158,6 +151,7 @@ impl Core {
         if panes.is_empty() {
             return Ok(());
         }
+        self.fail.pass("spawn", "before")?;
         let opened = match self.terminal.open(&panes) {
             Ok(opened) => opened,
             Err(TmuxError::OpenedSome { opened, .. }) => opened,
@@ -176,7 +170,9 @@ impl Core {
                 look.pane_known = true;
             }
         }
-        self.record(Some(key), events)
+        self.record(Some(key), events)?;
+        self.fail.pass("spawn", "after")?;
+        Ok(())
     }
 
     /// Another coordinator announced this spawn: its pane is there, or it never came to be.
@@ -259,6 +255,7 @@ impl Core {
         if let Some(process) = &claimed {
             self.processes.signal(process, Signal::SIGTERM);
         }
+        self.conclude_ended(at)?;
         self.close_pane(at)?;
         let failed = Event::AgentFailed { agent: at.1.clone(), why: why.to_owned(), last_lines };
         let notice = Event::NoticeRaised { cause: NoticeCause::StartFailed, about: at.1.to_string() };
@@ -274,9 +271,11 @@ impl Core {
         self.fail.pass("stop", "before")?;
         if let Some(process) = self.claimed(at) {
             self.processes.signal(&process, Signal::SIGTERM);
+            self.fail.pass("stop", "orphan")?;
         } else {
             // Not claimed yet: it cannot be any more, and its pane goes.
             self.close_pane(at)?;
+            self.fail.pass("stop", "orphan")?;
             if let Some(look) = self.seen.seats.get_mut(at) {
                 look.pane_dead = true;
             }
@@ -289,9 +288,11 @@ impl Core {
     }
 
     fn kill(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        self.fail.pass("kill", "before")?;
         if let Some(process) = self.claimed(at) {
             self.processes.kill_tree(&process);
         }
+        self.fail.pass("kill", "orphan")?;
         if let Some(look) = self.seen.seats.get_mut(at) {
             look.killed = true;
         }
@@ -299,20 +300,35 @@ impl Core {
     }
 
     fn close_pane(&mut self, at: &SeatKey) -> Result<(), EngineError> {
-        if let Some(pane) = self.pane_of(at).filter(|_| self.seen.server_alive) {
-            match self.terminal.close(&[pane]) {
-                Ok(_) => {}
-                Err(error) if error.is_no_server() => {}
-                Err(error) => return Err(error.into()),
-            }
+        if !self.seen.server_alive {
+            return Ok(());
         }
-        Ok(())
+        let closed = match self.pane_of(at) {
+            Some(pane) => self.terminal.close(&[pane]).map(drop),
+            // Opened by a coordinator that ended before it could say so, perhaps.
+            None => self.close_untold(at),
+        };
+        match closed {
+            Err(error) if !error.is_no_server() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn close_untold(&mut self, at: &SeatKey) -> Result<(), TmuxError> {
+        let Some(tag) = self.spawn_of(at).map(|it| it.to_string()) else { return Ok(()) };
+        let panes = self.terminal.panes()?;
+        let found: Vec<Pane> =
+            panes.into_iter().filter(|it| it.tag.as_ref() == Some(&tag)).map(|it| it.pane).collect();
+        if found.is_empty() { Ok(()) } else { self.terminal.close(&found).map(drop) }
     }
 
     fn stopped(&mut self, at: &SeatKey, cause: Cause) -> Result<(), EngineError> {
+        self.conclude_ended(at)?;
+        self.fail.pass("close", "before")?;
         if cause != Cause::Exit {
             self.close_pane(at)?;
         }
+        self.fail.pass("close", "orphan")?;
         let spawn = self.spawn_of(at);
         let agent = at.1.clone();
         self.decide(Some(&at.0), move |state| {
@@ -326,10 +342,33 @@ impl Core {
                 events.push(Event::NoticeRaised { cause: NoticeCause::Exit, about: agent.to_string() });
             }
             Ok((events, ()))
-        })
+        })?;
+        self.fail.pass("close", "after")?;
+        Ok(())
+    }
+
+    fn team_stopped(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+        self.fail.pass("team_stop", "before")?;
+        self.decide(Some(key), |state| {
+            let team = state.teams.get(key).filter(|it| it.state == TeamState::Stopping && !it.has_live_seats());
+            Ok((team.map(|_| Event::TeamStopped { clean: true }).into_iter().collect(), ()))
+        })?;
+        self.fail.pass("team_stop", "after")?;
+        Ok(())
     }
 
     fn team_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+        let live: Vec<SeatKey> = self
+            .store
+            .state
+            .teams
+            .get(key)
+            .map(|team| team.seats.keys().map(|it| (key.clone(), it.clone())).collect())
+            .unwrap_or_default();
+        for at in live {
+            self.conclude_ended(&at)?;
+        }
+        self.fail.pass("lost", "before")?;
         let server = self.store.state.server.clone();
         let seats: Vec<_> = self
             .store
@@ -366,11 +405,13 @@ impl Core {
             Err(error) if error.is_no_server() => {}
             Err(error) => return Err(error.into()),
         }
+        self.fail.pass("server_stop", "orphan")?;
         if let Some(server) = self.store.state.server.clone() {
             self.record(None, vec![Event::ServerStopped { process: server.process }])?;
         }
         self.server = None;
         self.seen.server_alive = false;
+        self.fail.pass("server_stop", "after")?;
         Ok(())
     }
 
@@ -381,16 +422,24 @@ impl Core {
         let mut keys: Vec<TeamKey> = held.iter().map(|it| it.0.clone()).collect();
         keys.dedup();
         for key in keys {
-            let events = held
-                .iter()
-                .filter(|it| it.0 == key)
-                .map(|(_, id, receiver, why)| Event::MessageHeld {
-                    id: id.clone(),
-                    receiver: receiver.clone(),
-                    why: *why,
-                })
-                .collect();
-            self.record(Some(&key), events)?;
+            // A sender may have taken one back meanwhile.
+            self.decide(Some(&key), |state| {
+                let waits = |id: &team_model::MessageId, receiver| {
+                    let message = state.teams.get(&key).and_then(|it| it.message(id));
+                    let receipt = message.and_then(|it| it.receipts.get(receiver));
+                    receipt.is_some_and(|it| it.step.may_become(ReceiptStep::Held))
+                };
+                let events = held
+                    .iter()
+                    .filter(|(of, id, receiver, _)| *of == key && waits(id, receiver))
+                    .map(|(_, id, receiver, why)| Event::MessageHeld {
+                        id: id.clone(),
+                        receiver: receiver.clone(),
+                        why: *why,
+                    })
+                    .collect();
+                Ok((events, ()))
+            })?;
         }
         Ok(())
     }

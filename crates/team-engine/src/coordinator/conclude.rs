@@ -4,16 +4,19 @@
 //! The pane remembers what was typed last, kept by tmux in the same step as the typing, so that a text that was never
 //! pasted may be sent again, and one that stands in the composer may still be entered.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use team_model::{Channel, Event, MessageId, Proof, ReceiptStep, SpawnId};
 use team_provider::Composer;
 
 use super::act::since;
+use super::composer::shows;
 use super::core::Core;
 use super::inbox;
 use super::plan::{Lane, RECEIPT, SeatKey, Typed};
 use super::records::inbox_of;
 use crate::error::EngineError;
-use std::time::Duration;
 
 /// How long to wait before an attempt that cannot be judged yet is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -181,7 +184,8 @@ impl Core {
             }
             Trace::Pasted => match self.whose_draft(at, &open)? {
                 Draft::Ours => {
-                    self.go_on(at, ids, now, None);
+                    let text = self.typed_text(at, &ids)?;
+                    self.go_on(at, ids, text, None);
                     Vec::new()
                 }
                 Draft::Another => unknown(open, "the coordinator ended while it was typing", true),
@@ -189,17 +193,20 @@ impl Core {
                 Draft::NotShown => Vec::new(),
             },
             Trace::Entered => {
-                self.go_on(at, ids, now, Some(live_since.unwrap_or(now)));
+                let text = self.typed_text(at, &ids)?;
+                self.go_on(at, ids, text, Some(live_since.unwrap_or(now)));
                 Vec::new()
             }
         })
     }
 
     /// Takes the lane over where the other coordinator left it.
-    fn go_on(&mut self, at: &SeatKey, ids: Vec<MessageId>, now: Duration, entered: Option<Duration>) {
+    fn go_on(&mut self, at: &SeatKey, ids: Vec<MessageId>, text: Arc<str>, entered: Option<Duration>) {
+        let now = self.clock.elapsed();
         let Some(look) = self.seen.seats.get_mut(at).filter(|it| it.lane == Lane::Free) else { return };
         look.lane = Lane::Typed(Typed {
             ids,
+            text,
             pasted: now,
             entered,
             touched: now,
@@ -231,13 +238,16 @@ impl Core {
         let Some(shown) = self.terminal.screen(pane)? else { return Ok(Draft::NotShown) };
         let (composer, dialog) = self.composer(at, &shown);
         let Some(Composer::Holds(text)) = composer.filter(|_| dialog.is_none()) else { return Ok(Draft::NotShown) };
-        let seqs: Vec<u64> = {
-            let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(Draft::NotShown) };
-            let ours = |id: &MessageId| open.iter().any(|it| it.id == *id);
-            team.messages.iter().filter(|(_, it)| ours(&it.id)).map(|(seq, _)| *seq).collect()
-        };
-        let typed = self.pack(at, Channel::Keys, &seqs)?.map(|it| it.typed).unwrap_or_default();
-        Ok(if shows(&text, &typed) { Draft::Ours } else { Draft::Another })
+        let ids: Vec<MessageId> = open.iter().map(|it| it.id.clone()).collect();
+        Ok(if shows(&text, &self.typed_text(at, &ids)?) { Draft::Ours } else { Draft::Another })
+    }
+
+    /// What is typed for these messages.
+    fn typed_text(&self, at: &SeatKey, ids: &[MessageId]) -> Result<Arc<str>, EngineError> {
+        let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(Arc::default()) };
+        let seqs: Vec<u64> =
+            team.messages.iter().filter(|(_, it)| ids.contains(&it.id)).map(|(seq, _)| *seq).collect();
+        Ok(self.pack(at, Channel::Keys, &seqs)?.map(|it| it.typed.into()).unwrap_or_default())
     }
 }
 
@@ -249,30 +259,4 @@ enum Draft {
     Another,
     /// Nothing that can be read.
     NotShown,
-}
-
-/// Says whether a composer's contents are this text: wrapped, or as the label of a long paste with that many lines.
-fn shows(composer: &str, typed: &str) -> bool {
-    let bare = |text: &str| text.chars().filter(|it| !it.is_whitespace()).collect::<String>();
-    let (shown, typed_bare) = (bare(composer), bare(typed));
-    if typed_bare.is_empty() {
-        return false;
-    }
-    let label = format!("+{}lines]", typed.trim_end().matches('\n').count());
-    shown == typed_bare || (shown.starts_with("[Pastedtext#") && shown.matches('[').count() == 1 && shown.ends_with(&label))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_composer_shows_a_text_wrapped_or_as_a_label_with_its_lines() {
-        let text = "one two three\nfour";
-        assert!(shows("one two\nthree\nfour ", text));
-        assert!(shows("[Pasted text #3 +1 lines]", text));
-        assert!(!shows("[Pasted text #3 +2 lines]", text));
-        assert!(!shows("[Pasted text #3 +1 lines] and more", text));
-        assert!(!shows("one two three\nfour five", text) && !shows("", text) && !shows("", ""));
-    }
 }

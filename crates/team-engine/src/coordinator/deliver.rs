@@ -9,6 +9,7 @@ use team_provider::{Composer, Framed, Provider, UnsafeText};
 use team_tmux::{Guard, Key, Pane, Paste, Pasted, Press, Pressed, TmuxError};
 
 use super::act::moved_on;
+use super::composer::shows;
 use super::core::Core;
 use super::conclude::{entered_mark, pasted_mark};
 use super::inbox;
@@ -28,6 +29,8 @@ pub(super) struct Parcel {
     texts: Vec<String>,
     /// What is typed: all texts in one, made safe for that program.
     pub(super) typed: String,
+    /// Where the cursor was when the composer was seen empty.
+    cursor: Option<(u16, u16)>,
     file: Option<PathBuf>,
 }
 
@@ -62,13 +65,18 @@ impl Core {
             ids: Vec::new(),
             texts: Vec::new(),
             typed: String::new(),
+            cursor: None,
             file: None,
+        };
+        let room = match channel {
+            Channel::Keys => provider.typing().max_bytes.min(BLOCK),
+            Channel::Bell => BLOCK,
         };
         let mut size = 0;
         for seq in seqs {
             let Some(message) = team.messages.get(seq) else { continue };
             let text = received_form(&self.store, *seq, message)?;
-            if !parcel.ids.is_empty() && size + text.len() > BLOCK {
+            if !parcel.ids.is_empty() && size + text.len() > room {
                 break;
             }
             size += text.len() + 2;
@@ -87,10 +95,13 @@ impl Core {
     fn make_typable(&self, provider: &dyn Provider, parcel: &mut Parcel) -> Result<(), EngineError> {
         match provider.frame(&parcel.texts.join("\n\n")) {
             Framed::Safe { text, .. } => parcel.typed = text,
-            Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Empty) => {
-                // Only the first goes, as a file that the receiver is told to read.
+            Framed::Unsafe(_) if parcel.ids.len() > 1 => {
                 parcel.ids.truncate(1);
                 parcel.texts.truncate(1);
+                self.make_typable(provider, parcel)?;
+            }
+            Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Empty) => {
+                // It goes as a file that the receiver is told to read.
                 let Some((_, id)) = parcel.ids.first() else { return Ok(()) };
                 let dir = self.workspace.seat_dir(parcel.at.0.as_str(), parcel.at.1.as_str()).join("messages");
                 crate::workspace::make_dir(&dir, 0o700)?;
@@ -125,12 +136,13 @@ impl Core {
         let wanted: Vec<Pane> = panes.iter().flatten().copied().collect();
         let mut shown = if wanted.is_empty() { Vec::new() } else { self.terminal.screens(&wanted)? }.into_iter();
         let mut open = Vec::new();
-        for (parcel, pane) in parcels.into_iter().zip(panes) {
+        for (mut parcel, pane) in parcels.into_iter().zip(panes) {
             if parcel.channel == Channel::Bell {
                 open.push(parcel);
                 continue;
             }
             let reading = pane.and_then(|_| shown.next().flatten());
+            parcel.cursor = reading.as_ref().map(|it| it.cursor);
             let reason = match reading {
                 None => Some(HoldReason::NoSession),
                 Some(shown) if shown.attached > 0 && self.may_be_typed_into(pane)? => Some(HoldReason::Person),
@@ -138,13 +150,12 @@ impl Core {
                     (_, Some(_)) => Some(HoldReason::Dialog),
                     (Some(Composer::Empty), None) => None,
                     (Some(Composer::Holds(_)), None) => Some(HoldReason::Draft),
-                    // Copy mode hides the composer; leaving it is part of the paste.
-                    (_, None) if shown.in_mode => None,
+                    _ if shown.in_mode => Some(HoldReason::Mode),
                     _ => Some(HoldReason::Dialog),
                 },
             };
             if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
-                look.blocked = reason.map(|it| (it, now));
+                look.block(reason, now);
             }
             if reason.is_none() {
                 open.push(parcel);
@@ -217,6 +228,7 @@ impl Core {
         if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
             look.lane = Lane::Typed(Typed {
                 ids: ids.clone(),
+                text: parcel.typed.as_str().into(),
                 pasted: now,
                 entered: None,
                 touched: now,
@@ -225,7 +237,9 @@ impl Core {
             });
         }
         let mark = self.announced(&parcel.at, &ids).map(pasted_mark);
-        let paste = Paste { enter: false, leave_mode: true, guard: Guard::default(), mark };
+        // A cursor that has moved says that somebody typed, or that something opened.
+        let guard = Guard { cursor: parcel.cursor, ..Guard::default() };
+        let paste = Paste { enter: false, leave_mode: true, guard, mark };
         self.fail.pass("paste", "before")?;
         let pasted = self.terminal.paste(pane, &parcel.typed, &paste);
         self.fail.pass("paste", "orphan")?;
@@ -241,13 +255,14 @@ impl Core {
                 self.close_attempts(&parcel.at, why, false, true)?;
                 if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
                     look.pane_dead |= matches!(refused, Pasted::Dead | Pasted::Gone);
-                    look.blocked = Some((HoldReason::Mode, now));
+                    let reason = if refused == Pasted::Guarded { HoldReason::Draft } else { HoldReason::Mode };
+                    look.block(Some(reason), now);
                 }
             }
             Err(error) if error.had_no_effect() => {
                 self.close_attempts(&parcel.at, &error.to_string(), false, true)?;
                 if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
-                    look.blocked = Some((HoldReason::Mode, now));
+                    look.block(Some(HoldReason::Mode), now);
                 }
             }
             // A newer coordinator concludes it; nothing of ours was typed.
@@ -340,6 +355,15 @@ impl Core {
         })
     }
 
+    /// Says what a seat's composer shows of the text that was pasted into it.
+    fn staged(&self, at: &SeatKey, shown: &team_tmux::Screen) -> Staged {
+        let (Some(Composer::Holds(held)), None) = self.composer(at, shown) else { return Staged::Nothing };
+        match self.seen.seats.get(at).map(|it| &it.lane) {
+            Some(Lane::Typed(typed)) if shows(&held, &typed.text) => Staged::Ours,
+            _ => Staged::Another,
+        }
+    }
+
     /// Presses Enter where the pasted text shows and nothing else does.
     pub(super) fn enter(&mut self, seats: &[SeatKey]) -> Result<(), EngineError> {
         let now = self.clock.elapsed();
@@ -350,16 +374,14 @@ impl Core {
         let mut presses = Vec::new();
         let mut pressed_at = Vec::new();
         for ((seat, pane), shown) in at.into_iter().zip(shown) {
-            let ready = match &shown {
-                None => false,
-                Some(shown) => matches!(self.composer(&seat, shown), (Some(Composer::Holds(_)), None)),
-            };
-            if ready {
+            let ready = shown.filter(|it| self.staged(&seat, it) == Staged::Ours);
+            if let Some(shown) = ready {
+                let guard = Guard { cursor: Some(shown.cursor), ..Guard::default() };
                 let mark = match self.seen.seats.get(&seat).map(|it| &it.lane) {
                     Some(Lane::Typed(typed)) => self.announced(&seat, &typed.ids).map(entered_mark),
                     _ => None,
                 };
-                presses.push(Press { mark, ..Press::plain(pane, Key::Enter) });
+                presses.push(Press { mark, guard, ..Press::plain(pane, Key::Enter) });
                 pressed_at.push(seat);
             } else if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(&seat).map(|it| &mut it.lane) {
                 // It does not show yet, or a dialog has opened: no key, look again.
@@ -378,8 +400,10 @@ impl Core {
                 if result == Pressed::Done {
                     typed.entered.get_or_insert(now);
                     typed.presses += 1;
+                    typed.touched = now;
+                } else {
+                    typed.touched = now + SHOW_AGAIN;
                 }
-                typed.touched = now;
             }
         }
         self.fail.pass("enter", "after")?;
@@ -391,9 +415,7 @@ impl Core {
         let now = self.clock.elapsed();
         let Some(pane) = self.pane_of(at) else { return Ok(()) };
         let shown = self.terminal.screen(pane)?;
-        let holds = shown
-            .as_ref()
-            .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Holds(_)), None)));
+        let staged = shown.as_ref().map_or(Staged::Nothing, |it| self.staged(at, it));
         let idle = self
             .store
             .state
@@ -404,8 +426,8 @@ impl Core {
         let mut again = false;
         if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
             typed.touched = now;
-            typed.staged = holds;
-            again = holds && idle;
+            typed.staged = staged != Staged::Nothing;
+            again = staged == Staged::Ours && idle;
         }
         if again { self.enter(std::slice::from_ref(at)) } else { Ok(()) }
     }
@@ -424,7 +446,9 @@ impl Core {
                 let empty = shown
                     .as_ref()
                     .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
+                let another = shown.as_ref().is_some_and(|it| self.staged(at, it) == Staged::Another);
                 let why = match (typed.entered.is_some(), empty) {
+                    (false, _) if another => "the composer holds more than the text that was pasted; Enter was not pressed",
                     (true, true) => "Enter was pressed and the composer is empty, but no turn was seen",
                     (true, false) => "Enter was pressed, but the text may still stand in the composer",
                     (false, _) => "the text was pasted and never seen in the composer; Enter was not pressed",
@@ -475,7 +499,7 @@ impl Core {
         let empty =
             shown.as_ref().is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
         if let Some(look) = self.seen.seats.get_mut(at) {
-            look.blocked = if empty { None } else { Some((HoldReason::Dirty, now)) };
+            look.block((!empty).then_some(HoldReason::Dirty), now);
         }
         if !empty {
             return Ok(());
@@ -484,6 +508,17 @@ impl Core {
         self.fail.pass("clear", "before")?;
         self.record(Some(&at.0), vec![Event::LaneCleared { agent: at.1.clone(), proof }])
     }
+}
+
+/// What a composer shows of a pasted text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Staged {
+    /// The text and nothing else.
+    Ours,
+    /// Something else, or more.
+    Another,
+    /// No text, or there is no composer.
+    Nothing,
 }
 
 /// How long to wait before a composer that does not show its text yet is read again.

@@ -4,6 +4,7 @@
 //! It sleeps until the log, a program's record, its socket, a process or a time limit has something new.
 
 mod act;
+mod composer;
 mod conclude;
 mod core;
 mod deliver;
@@ -28,7 +29,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::core::{Core, Processes, RealProcesses, Round};
-pub use plan::{Action, Lane, Observed, Plan, SeatKey, Seen, Typed, TypingTimes, plan};
+pub use plan::{Action, Blocked, Lane, Observed, Plan, SeatKey, Seen, Typed, TypingTimes, plan};
 pub use socket::{Answer, Request};
 
 use crate::clock::{Clock, RealClock};
@@ -58,6 +59,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
         .write(true)
         .open(&path)
         .map_err(|source| EngineError::Io { doing: "open", path: path.clone(), source })?;
+    let inode = Inode::of(file.metadata());
     let Ok(lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else {
         announce("busy");
         return Ok(Outcome::Busy);
@@ -94,9 +96,13 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
             fail,
         )?;
         announce("ready");
-        let mut running = Running { core, clock, workspace: workspace.clone(), lock_path: path.clone() };
+        let place = Place { lock: inode, path: path.clone(), socket: Inode::of_path(&socket_path) };
+        let mut running = Running { core, clock, workspace: workspace.clone(), place };
         let done = running.go(listener).await;
-        let _ = std::fs::remove_file(&socket_path);
+        // A successor may listen there by now.
+        if running.place.socket.is_some() && Inode::of_path(&socket_path) == running.place.socket {
+            let _ = std::fs::remove_file(&socket_path);
+        }
         done
     };
     let done = runtime.block_on(inside);
@@ -109,7 +115,29 @@ struct Running {
     core: Core,
     clock: Arc<dyn Clock>,
     workspace: Workspace,
-    lock_path: PathBuf,
+    place: Place,
+}
+
+/// The files that make this process the coordinator.
+struct Place {
+    path: PathBuf,
+    lock: Option<Inode>,
+    socket: Option<Inode>,
+}
+
+/// A file, whatever its name.
+#[derive(PartialEq, Eq)]
+struct Inode(u64, u64);
+
+impl Inode {
+    fn of(meta: std::io::Result<std::fs::Metadata>) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        meta.ok().map(|it| Self(it.dev(), it.ino()))
+    }
+
+    fn of_path(path: &Path) -> Option<Self> {
+        Self::of(std::fs::symlink_metadata(path))
+    }
 }
 
 /// A request and the way back.
@@ -181,13 +209,16 @@ impl Running {
         for (_, task) in processes {
             task.abort();
         }
-        self.core.snapshot();
+        // What a successor has written since is newer.
+        if self.still_ours() {
+            self.core.snapshot();
+        }
         result
     }
 
     /// A lock file that is not the one at its path any more locks nothing.
     fn still_ours(&self) -> bool {
-        self.lock_path.exists()
+        self.place.lock.is_some() && Inode::of_path(&self.place.path) == self.place.lock
     }
 
     fn watch_server(&mut self, server: &mut Option<(u32, tokio::task::JoinHandle<()>)>, wake: &mpsc::Sender<()>) {

@@ -3,6 +3,7 @@
 //! Knows states and times. Must not know tmux, files or processes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use team_model::{
@@ -29,8 +30,10 @@ const CLAIM: Duration = Duration::from_secs(10);
 const SILENT_START: Duration = Duration::from_millis(1500);
 /// How long a block that stands in the way of typing is believed before it is looked at again.
 const RETRY: Duration = Duration::from_millis(250);
-/// How often Enter is pressed for one text.
-const PRESSES: u32 = 3;
+/// The same, for a block that has stood for long.
+const RETRY_AT_MOST: Duration = Duration::from_secs(5);
+/// How often Enter is pressed for one text at most; each further time only after three times the wait.
+const PRESSES: u32 = 4;
 
 /// What was seen of a seat's present spawn.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -51,8 +54,8 @@ pub struct Seen {
     pub killed: bool,
     /// What goes on between us and its composer.
     pub lane: Lane,
-    /// What stood in the way of typing, and when it was seen.
-    pub blocked: Option<(HoldReason, Duration)>,
+    /// What stood in the way of typing.
+    pub blocked: Option<Blocked>,
     /// Before when an attempt that another coordinator began is not looked at again.
     pub conclude_at: Option<Duration>,
     /// When its screen was last read while it started.
@@ -61,6 +64,35 @@ pub struct Seen {
     pub deaf: bool,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
+}
+
+impl Seen {
+    /// Notes what stands in the way of typing, or that nothing does.
+    pub fn block(&mut self, reason: Option<HoldReason>, now: Duration) {
+        let before = self.blocked;
+        self.blocked = reason.map(|reason| {
+            let since = before.filter(|it| it.reason == reason).map_or(now, |it| it.since);
+            Blocked { reason, since, looked: now }
+        });
+    }
+}
+
+/// Something in the way of typing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocked {
+    /// What it is.
+    pub reason: HoldReason,
+    /// Since when.
+    pub since: Duration,
+    /// When it was last looked at.
+    pub looked: Duration,
+}
+
+impl Blocked {
+    /// When it is looked at again: the longer it stands, the less often.
+    fn due(&self) -> Duration {
+        self.looked + (self.looked.saturating_sub(self.since) / 4).clamp(RETRY, RETRY_AT_MOST)
+    }
 }
 
 /// The times of typing into a program.
@@ -102,6 +134,8 @@ pub enum Lane {
 pub struct Typed {
     /// The messages it holds.
     pub ids: Vec<MessageId>,
+    /// What was pasted.
+    pub text: Arc<str>,
     /// When it was pasted.
     pub pasted: Duration,
     /// When Enter was first pressed.
@@ -202,7 +236,7 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
         if !busy {
             continue;
         }
-        if state.server.is_some() && !seen.server_alive && team.has_live_seats() {
+        if !seen.server_alive && team.has_live_seats() {
             plan.actions.push(Action::TeamLost(key.clone()));
             continue;
         }
@@ -363,7 +397,7 @@ fn lane(
             }
             plan.at(entered + RECEIPT);
             if typed.presses < PRESSES {
-                let due = typed.touched + look.typing.look_after;
+                let due = typed.touched + look.typing.look_after * 3_u32.pow(typed.presses.saturating_sub(1));
                 if now >= due {
                     plan.actions.push(Action::Look(at.clone()));
                 } else {
@@ -397,7 +431,7 @@ fn lane(
         }
         return true;
     } else if seat.dirty.is_some() && look.lane == Lane::Free && seat.is_idle() {
-        let due = look.blocked.map_or(Duration::ZERO, |(_, at)| at + RETRY);
+        let due = look.blocked.map_or(Duration::ZERO, |it| it.due());
         if now >= due { plan.actions.push(Action::Prove(at.clone())) } else { plan.at(due) }
     }
     false
@@ -441,10 +475,11 @@ fn deliver(
     if look.lane != Lane::Free {
         return None;
     }
-    if let (Channel::Keys, Some((reason, seen))) = (channel, look.blocked)
-        && now < seen + RETRY
+    if let (Channel::Keys, Some(blocked)) = (channel, look.blocked)
+        && now < blocked.due()
     {
-        plan.at(seen + RETRY);
+        let reason = blocked.reason;
+        plan.at(blocked.due());
         holds.extend(
             waiting
                 .iter()
