@@ -1,7 +1,6 @@
 //! Finding lines by key: one index per segment, built when first needed and kept in the cache
 //! directory. A cache: whatever does not fit is built anew. Knows keys and positions; no event.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,8 +29,8 @@ pub(crate) struct Index {
     cursor: Cursor,
     /// Where the stored part ends.
     saved: u64,
-    /// Positions of the lines behind the stored part, by the hash of their keys.
-    fresh: HashMap<u64, Vec<u64>>,
+    /// The lines behind the stored part, sorted: the hash of a key, the position.
+    fresh: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -102,7 +101,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             Some(stored) => stored.lookup(hash, &self.places.index(first))?,
             None => Vec::new(),
         };
-        places.extend(index.fresh.get(&hash).into_iter().flatten());
+        let from = index.fresh.partition_point(|entry| entry.0 < hash);
+        places.extend(index.fresh[from..].iter().take_while(|entry| entry.0 == hash).map(|entry| entry.1));
         drop(indexes);
         places.sort_unstable();
         places.dedup();
@@ -142,15 +142,15 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         }
         let mut report = ReadReport::default();
         let fresh = &mut index.fresh;
+        let sorted = fresh.len();
         let mut cursor = index.cursor;
         let outcome = self.read_segment(segment, &mut cursor, &mut report, &mut |line, place| {
-            for key in keys_of(&line.event) {
-                let places = fresh.entry(key_hash(&key)).or_default();
-                if places.last() != Some(&place) {
-                    places.push(place);
-                }
-            }
+            fresh.extend(keys_of(&line.event).map(|key| (key_hash(&key), place)));
         });
+        if fresh.len() > sorted {
+            // Sorting in runs: a long sorted part with a short new one behind it costs little.
+            fresh.sort();
+        }
         index.cursor = cursor;
         outcome?;
         let sealed = cursor.segment != segment.first;
@@ -172,10 +172,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         if let Some(stored) = &index.stored {
             stored.read_all(&path, &mut entries)?;
         }
-        for (hash, places) in &index.fresh {
-            entries.extend(places.iter().map(|place| (*hash, *place)));
-        }
+        entries.extend(&index.fresh);
         entries.sort_unstable();
+        entries.dedup();
         let head = Head {
             log_id: self.log_id(),
             format: self.options.index_format.clone(),
@@ -217,13 +216,13 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             return None;
         }
         let stored = Some(Stored { file, at, entries: head.entries });
-        Some(Index { stored, cursor: head.cursor, saved: head.end, fresh: HashMap::new() })
+        Some(Index { stored, cursor: head.cursor, saved: head.end, fresh: Vec::new() })
     }
 }
 
 impl Index {
     fn new(cursor: Cursor) -> Self {
-        Self { stored: None, cursor, saved: 0, fresh: HashMap::new() }
+        Self { stored: None, cursor, saved: 0, fresh: Vec::new() }
     }
 }
 

@@ -108,11 +108,13 @@ fn without_rights<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+#[cfg(target_os = "linux")]
 fn set_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own file");
 }
 
+#[cfg(target_os = "linux")]
 /// Lets everybody read the state directory and nobody write it.
 fn protect_state(world: &World) {
     let state = world.places().state;
@@ -124,6 +126,7 @@ fn protect_state(world: &World) {
     set_mode(&state.join("log-id"), 0o444);
 }
 
+#[cfg(target_os = "linux")]
 /// So that the directory can be removed again.
 fn unprotect_state(world: &World) {
     for dir in ["", "spool", "segments", "locks"] {
