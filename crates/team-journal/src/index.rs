@@ -149,7 +149,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         });
         if fresh.len() > sorted {
             // Sorting in runs: a long sorted part with a short new one behind it costs little.
-            fresh.sort();
+            fresh.sort_by_key(|entry| *entry);
         }
         index.cursor = cursor;
         outcome?;
