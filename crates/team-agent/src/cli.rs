@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use team_engine::ErrorKind;
@@ -14,7 +13,21 @@ use crate::ui::Ui;
 
 /// Run a team of coding agents, led by the agent you are talking to
 #[derive(Debug, Parser)]
-#[command(name = "team-agent", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(
+    name = "team-agent",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = "A first team:
+  team-agent init                                write its files
+  team-agent quick-start                         start it
+  team-agent send --watch-result coder 'TASK'    give a task
+  team-agent status                              see what happens
+  team-agent collect                             read the results
+  team-agent shutdown                            end it; `restart` goes on
+
+Exit codes: 0 ok, 1 refused or failed, 2 wrong words, 3 something is missing on this machine, 4 not yet, 70 a bug"
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) shared: Shared,
@@ -31,7 +44,7 @@ pub(crate) struct Shared {
     /// Work with this team: its key, its name or its session
     #[arg(long, global = true, value_name = "TEAM")]
     pub(crate) team: Option<String>,
-    /// Print JSON
+    /// Print JSON, also for errors; `team-agent schema` describes it
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -56,30 +69,35 @@ macro_rules! commands {
 }
 
 commands! {
+    // Writing a team.
     Init(commands::init::InitArgs) => init, "init";
+    Profile(commands::profile::ProfileArgs) => profile, "profile";
     Compile(commands::compile::CompileArgs) => compile, "compile";
+    // Its beginning and its ends.
     QuickStart(commands::quick_start::QuickStartArgs) => quick_start, "quick-start";
+    Shutdown(commands::shutdown::ShutdownArgs) => shutdown, "shutdown";
     Restart(commands::restart::RestartArgs) => restart, "restart";
-    Status(commands::status::StatusArgs) => status, "status";
+    Delete(commands::delete::DeleteArgs) => delete, "delete";
+    // Work.
     Send(commands::send::SendArgs) => send, "send";
-    Report(commands::report::ReportArgs) => report, "report";
-    Inbox(commands::inbox::InboxArgs) => inbox, "inbox";
+    Wait(commands::wait::WaitArgs) => wait, "wait";
     Collect(commands::collect::CollectArgs) => collect, "collect";
     Results(commands::results::ResultsArgs) => results, "results";
-    Wait(commands::wait::WaitArgs) => wait, "wait";
-    Events(commands::events::EventsArgs) => events, "events";
-    Explain(commands::explain::ExplainArgs) => explain, "explain";
+    Inbox(commands::inbox::InboxArgs) => inbox, "inbox";
+    Report(commands::report::ReportArgs) => report, "report";
+    // Looking.
+    Status(commands::status::StatusArgs) => status, "status";
     Attach(commands::attach::AttachArgs) => attach, "attach";
-    Shutdown(commands::shutdown::ShutdownArgs) => shutdown, "shutdown";
-    Delete(commands::delete::DeleteArgs) => delete, "delete";
-    Profile(commands::profile::ProfileArgs) => profile, "profile";
+    Explain(commands::explain::ExplainArgs) => explain, "explain";
+    Events(commands::events::EventsArgs) => events, "events";
     Doctor(commands::doctor::DoctorArgs) => doctor, "doctor";
+    // For other programs.
+    Mcp(commands::mcp::McpArgs) => mcp, "mcp";
     Schema(commands::schema::SchemaArgs) => schema, "schema";
     Completions(commands::completions::CompletionsArgs) => completions, "completions";
-    Mcp(commands::mcp::McpArgs) => mcp, "mcp";
+    Coordinator(commands::coordinator::CoordinatorArgs) => coordinator, "coordinator";
     #[command(hide = true)]
     Hook(commands::hook::HookArgs) => hook, "hook";
-    Coordinator(commands::coordinator::CoordinatorArgs) => coordinator, "coordinator";
     #[command(hide = true)]
     Seat(commands::seat::SeatArgs) => seat, "seat";
 }
@@ -105,16 +123,42 @@ impl Context {
     pub(crate) fn root(&self) -> PathBuf {
         let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
         match &self.shared.workspace {
-            Some(given) => team_engine::workspace::discover(Some(given), &here()).unwrap_or_else(|_| given.clone()),
+            Some(given) => {
+                team_engine::workspace::discover(Some(given), &here()).unwrap_or_else(|_| given.clone())
+            }
             None => team_engine::workspace::discover(None, &here()).unwrap_or_else(|_| here()),
         }
     }
 }
 
-/// Runs the command that the arguments name.
-pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
+/// The whole command line, for those who describe it.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Whether the caller asked for JSON, by arguments that may be wrong otherwise.
+pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().skip(1).take_while(|it| *it != "--").any(|it| it == "--json")
+}
+
+/// The command that the caller wrote, by arguments that may be wrong otherwise.
+pub(crate) fn command_word(arguments: &[OsString]) -> Option<String> {
+    let mut rest = arguments.iter().skip(1).map(|it| it.to_string_lossy());
+    while let Some(word) = rest.next() {
+        match word.as_ref() {
+            "--workspace" | "--team" => drop(rest.next()),
+            it if it.starts_with('-') => {}
+            it => return Some(it.to_owned()),
+        }
+    }
+    None
+}
+
+/// Runs the command that the arguments name and returns the exit code.
+pub(crate) fn run(arguments: &[OsString]) -> u8 {
     if let Some(refused) = unsupported(std::env::consts::OS) {
-        return ExitCode::from(Ui::new(false, "").error(&refused));
+        let command = command_word(arguments).unwrap_or_default();
+        return Ui::new(wants_json(arguments), &command).error(&refused);
     }
     let matches = match Cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -127,26 +171,37 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let ui = Ui::new(cli.shared.json, cli.command.name());
     let context = Context { shared: cli.shared };
     match cli.command.run(&ui, &context) {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => ExitCode::from(ui.error(&error)),
+        Ok(code) => code,
+        Err(error) => ui.error(&error),
     }
 }
 
 /// Wrong words are said in JSON to those who asked for JSON.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
     use clap::error::ErrorKind as K;
-    let asks_for_help =
-        matches!(error.kind(), K::DisplayHelp | K::DisplayVersion | K::DisplayHelpOnMissingArgumentOrSubcommand);
-    let json = arguments.iter().any(|it| it == "--json");
-    if json && !asks_for_help {
-        let command = arguments.get(1).map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let text = error.render().to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let hint = format!("run `team-agent {command} --help`");
-        return ExitCode::from(Ui::new(true, &command).error(&CliError::usage(message, hint)));
+    if matches!(error.kind(), K::DisplayHelp | K::DisplayVersion) {
+        let _ = error.print();
+        return 0;
+    }
+    if wants_json(arguments) {
+        let word = command_word(arguments);
+        let known = word.as_deref().is_some_and(|it| command().find_subcommand(it).is_some());
+        let help = word.as_deref().filter(|_| known).map_or_else(String::new, |it| format!("{it} "));
+        let (message, tip) = words_of(&error.render().to_string());
+        let hint = tip.unwrap_or_else(|| format!("run `team-agent {help}--help`"));
+        return Ui::new(true, &word.unwrap_or_default()).error(&CliError::usage(message, hint));
     }
     let _ = error.print();
-    ExitCode::from(if matches!(error.kind(), K::DisplayHelp | K::DisplayVersion) { 0 } else { 2 })
+    2
+}
+
+/// What is wrong, in one line, and what clap advises.
+fn words_of(rendered: &str) -> (String, Option<String>) {
+    let first = rendered.lines().take_while(|it| !it.trim().is_empty());
+    let message = first.map(|it| it.trim().trim_start_matches("error: ")).collect::<Vec<_>>().join(" ");
+    let tip = rendered.lines().find_map(|it| it.trim().strip_prefix("tip: ").map(str::to_owned));
+    let message = if message.is_empty() { "a command is needed".to_owned() } else { message };
+    (message, tip)
 }
 
 /// Where this program cannot work it says so, and nothing else happens.
@@ -154,11 +209,68 @@ pub(crate) fn unsupported(system: &str) -> Option<CliError> {
     // A test may pretend to be elsewhere.
     let forced = std::env::var("TEAM_AGENT_PLATFORM").ok();
     let system = forced.as_deref().unwrap_or(system);
-    (!matches!(system, "linux" | "macos")).then(|| CliError {
-        kind: ErrorKind::Environment,
-        code: "unsupported_platform".to_owned(),
-        message: format!("team-agent does not run on {system}: it needs tmux and Unix processes"),
-        hint: Some("use Linux, macOS, or a Linux distribution under WSL 2".to_owned()),
-        verbatim: false,
+    (!matches!(system, "linux" | "macos")).then(|| {
+        let message = format!("team-agent does not run on {system}: it needs tmux and Unix processes");
+        CliError::new(ErrorKind::Environment, "unsupported_platform", message)
+            .with_hint("use Linux, macOS, or a Linux distribution under WSL 2")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(command: &clap::Command, each: &mut dyn FnMut(&clap::Command)) {
+        each(command);
+        command.get_subcommands().for_each(|it| all(it, each));
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_argument_says_in_a_line_what_it_does() {
+        all(&command(), &mut |command| {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let name = command.get_name();
+            assert!(about.starts_with(char::is_uppercase) && !about.ends_with('.'), "{name}: {about}");
+            assert!(about.chars().count() <= 100 && !about.contains('\n'), "{name}: {about}");
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(
+                    help.starts_with(char::is_uppercase) && !help.ends_with('.'),
+                    "{name} {}: {help}",
+                    argument.get_id()
+                );
+            }
+        });
+    }
+
+    #[test]
+    fn what_only_programs_call_is_not_listed() {
+        let hidden: Vec<_> = command()
+            .get_subcommands()
+            .filter(|it| it.is_hide_set())
+            .map(|it| it.get_name().to_owned())
+            .collect();
+        assert_eq!(hidden, ["hook", "seat"]);
+    }
+
+    #[test]
+    fn the_command_is_found_among_wrong_arguments() {
+        let word = |text: &str| command_word(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(word("team-agent --json --workspace /x send a"), Some("send".to_owned()));
+        assert_eq!(word("team-agent --json"), None);
+        let json = |text: &str| wants_json(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(json("team-agent send a --json"));
+        assert!(!json("team-agent send a -- --json"));
+    }
+
+    #[test]
+    fn a_platform_that_is_not_supported_is_named() {
+        assert!(unsupported("windows").is_some_and(|it| it.message.contains("windows") && it.hint.is_some()));
+        assert!(unsupported("linux").is_none());
+    }
 }

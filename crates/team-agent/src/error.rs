@@ -1,6 +1,8 @@
 //! Errors as the program shows them, and the one table of exit codes.
 
-use team_engine::{EngineError, ErrorKind};
+use schemars::JsonSchema;
+use serde::Serialize;
+use team_engine::{EngineError, ErrorDetail, ErrorKind};
 
 /// An error with what the reader can do about it.
 #[derive(Debug)]
@@ -13,18 +15,66 @@ pub(crate) struct CliError {
     pub(crate) message: String,
     /// What to do now.
     pub(crate) hint: Option<String>,
+    /// What is wrong in files, each with its place.
+    pub(crate) details: Vec<ErrorDetail>,
     /// Whether the message is complete as it stands, with its own heads.
     pub(crate) verbatim: bool,
 }
 
 impl CliError {
-    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, code: &str, message: impl Into<String>) -> Self {
         Self {
-            kind: ErrorKind::Usage,
-            code: "usage".to_owned(),
+            kind,
+            code: code.to_owned(),
             message: message.into(),
-            hint: Some(hint.into()),
+            hint: None,
+            details: Vec::new(),
             verbatim: false,
+        }
+    }
+
+    /// Adds the next step.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Usage, "usage", message).with_hint(hint)
+    }
+}
+
+/// What every answer in JSON has that says `"ok": false`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Failure {
+    /// What went wrong.
+    error: ErrorShown,
+}
+
+/// An error for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+struct ErrorShown {
+    /// A word for programs.
+    code: String,
+    /// A sentence for people.
+    message: String,
+    /// One thing to do now.
+    hint: Option<String>,
+    /// What is wrong in files, each with its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<ErrorDetail>,
+}
+
+impl From<&CliError> for Failure {
+    fn from(error: &CliError) -> Self {
+        Self {
+            error: ErrorShown {
+                code: error.code.clone(),
+                message: error.message.clone(),
+                hint: error.hint.clone(),
+                details: error.details.clone(),
+            },
         }
     }
 }
@@ -35,6 +85,7 @@ impl From<EngineError> for CliError {
             kind: error.kind(),
             code: error.code().to_owned(),
             hint: error.hint(),
+            details: error.details(),
             verbatim: matches!(error, EngineError::Spec(_)),
             message: team_engine::whole(&error),
         }
@@ -48,6 +99,9 @@ pub(crate) fn exit_code(kind: ErrorKind) -> u8 {
         ErrorKind::Usage => 2,
         ErrorKind::Environment => 3,
         ErrorKind::NotYet => 4,
-        ErrorKind::Bug => 70,
+        ErrorKind::Bug => BUG,
     }
 }
+
+/// The exit code for a fault of the program itself.
+pub(crate) const BUG: u8 = 70;

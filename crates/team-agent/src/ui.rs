@@ -1,11 +1,25 @@
 //! The only place that prints. Data goes to standard output, talk to standard error.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use team_engine::ErrorKind;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::error::{CliError, exit_code};
+use crate::error::{CliError, Failure, exit_code};
+
+/// How wide everything is that has columns.
+const COLUMNS: usize = 80;
+
+/// The least room that the last column of a table is left.
+const LAST: usize = 16;
+
+const LOUD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
 
 /// Where output goes, and in which form.
 #[derive(Debug)]
@@ -17,7 +31,9 @@ pub(crate) struct Ui {
 
 impl Ui {
     pub(crate) fn new(json: bool, command: &str) -> Self {
-        let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
+        let color = std::io::stdout().is_terminal() && !plain && !dumb;
         Self { json, command: command.to_owned(), color }
     }
 
@@ -26,122 +42,288 @@ impl Ui {
         self.json
     }
 
-    /// Prints a line of data.
-    pub(crate) fn line(&self, text: &str) {
-        write(&mut std::io::stdout().lock(), text);
+    /// Prints a line of data; says whether somebody still reads.
+    pub(crate) fn line(&self, text: &str) -> bool {
+        writeln!(std::io::stdout().lock(), "{}", printable(text)).is_ok()
     }
 
     /// Prints a line of talk.
     pub(crate) fn say(&self, text: &str) {
-        write(&mut std::io::stderr().lock(), text);
+        // Nobody reads: then nobody misses it.
+        let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
     }
 
-    /// Prints text exactly.
-    pub(crate) fn raw(&self, text: &str) {
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    /// Prints text exactly; says whether somebody still reads.
+    pub(crate) fn raw(&self, text: &str) -> bool {
+        std::io::stdout().lock().write_all(text.as_bytes()).is_ok()
+    }
+
+    /// Prints a text over as many lines as it takes, the later ones behind as many spaces as `head` is wide.
+    pub(crate) fn paragraph(&self, head: &str, text: &str) {
+        let indent = " ".repeat(width(head));
+        let room = COLUMNS.saturating_sub(width(head)).max(LAST);
+        for (at, part) in wrap(text, room).iter().enumerate() {
+            self.line(&format!("{}{part}", if at == 0 { head } else { indent.as_str() }));
+        }
     }
 
     /// Makes a word stand out where the terminal can.
     pub(crate) fn loud(&self, text: &str) -> String {
-        if self.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+        if self.color { format!("{LOUD}{text}{PLAIN}") } else { text.to_owned() }
     }
 
-    /// Prints an answer as one flat JSON object.
-    pub(crate) fn json(&self, answer: &impl Serialize) {
-        self.json_with(true, answer);
-    }
-
-    /// Prints an answer as one flat JSON object that says whether all went well.
-    pub(crate) fn json_with(&self, ok: bool, answer: &impl Serialize) {
-        let mut all = Map::new();
-        all.insert("schema_version".to_owned(), Value::from(team_engine::ops::SCHEMA_VERSION));
-        all.insert("ok".to_owned(), Value::from(ok));
-        all.insert("command".to_owned(), Value::from(self.command.as_str()));
-        if let Ok(Value::Object(fields)) = serde_json::to_value(answer) {
-            all.extend(fields);
+    /// Shows an answer, as one flat JSON object or as `show` does it, and returns the exit code. A `failure` says that
+    /// not all went well although there is something to show.
+    pub(crate) fn answer(
+        &self,
+        answer: &impl Serialize,
+        failure: Option<&CliError>,
+        show: impl FnOnce(&Self),
+    ) -> u8 {
+        if self.json {
+            self.object(answer, failure);
+        } else {
+            show(self);
+            if let Some(failure) = failure {
+                self.tell(failure);
+            }
         }
-        self.line(&Value::Object(all).to_string());
+        failure.map_or(0, |it| exit_code(it.kind))
     }
 
     /// Prints an error and returns its exit code.
     pub(crate) fn error(&self, error: &CliError) -> u8 {
         if self.json {
-            let fields = serde_json::json!({
-                "error": {"code": error.code, "message": error.message, "hint": error.hint}
-            });
-            self.json_with(false, &fields);
+            self.object(&json!({}), Some(error));
         } else {
-            if error.verbatim {
-                self.say(error.message.trim_end());
-            } else {
-                self.say(&format!("error: {}", error.message));
-            }
-            if let Some(hint) = &error.hint {
-                self.say(&format!("hint: {hint}"));
-            }
+            self.tell(error);
         }
         exit_code(error.kind)
     }
 
-    /// Prints a table whose last column takes the rest of 80 columns.
+    fn object(&self, answer: &impl Serialize, failure: Option<&CliError>) {
+        let mut all = fields(answer);
+        if let Some(it) = failure {
+            all.extend(fields(&Failure::from(it)));
+        }
+        all.insert("schema_version".to_owned(), Value::from(team_engine::ops::SCHEMA_VERSION));
+        all.insert("ok".to_owned(), Value::from(failure.is_none()));
+        all.insert("command".to_owned(), Value::from(self.command.as_str()));
+        self.raw(&format!("{}\n", Value::Object(all)));
+    }
+
+    fn tell(&self, error: &CliError) {
+        match (error.verbatim, error.kind) {
+            (true, _) => self.say(error.message.trim_end()),
+            (_, ErrorKind::NotYet) => self.say(&format!("not yet: {}", error.message)),
+            _ => self.say(&format!("error: {}", error.message)),
+        }
+        if let Some(hint) = &error.hint {
+            self.say(&format!("hint: {hint}"));
+        }
+    }
+
+    /// Prints a table of 80 columns. The last column takes what the others leave and goes on over several lines.
     pub(crate) fn table(&self, head: &[&str], rows: &[Vec<String>]) {
-        let mut widths: Vec<usize> = head.iter().map(|it| width(it)).collect();
-        for row in rows {
-            for (at, cell) in row.iter().enumerate() {
-                if at + 1 < head.len() {
-                    widths[at] = widths[at].max(width(cell)).min(24);
+        for line in table(head, rows) {
+            self.line(&line);
+        }
+    }
+
+    /// Ends the process when nobody reads its output any more, also while there is nothing to write.
+    pub(crate) fn end_with_reader(&self) {
+        std::thread::spawn(|| {
+            let out = std::io::stdout();
+            let mut watched = [PollFd::new(out.as_fd(), PollFlags::empty())];
+            loop {
+                match poll(&mut watched, PollTimeout::NONE) {
+                    Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+                    Ok(_) => {
+                        #[expect(clippy::exit, reason = "the main thread waits for something else")]
+                        std::process::exit(0);
+                    }
+                    Err(_) => return,
                 }
             }
-        }
-        let used: usize = widths.iter().rev().skip(1).map(|it| it + 2).sum();
-        if let Some(last) = widths.last_mut() {
-            *last = 80usize.saturating_sub(used).max(10);
-        }
-        let head: Vec<String> = head.iter().map(|it| (*it).to_owned()).collect();
-        for row in std::iter::once(&head).chain(rows) {
-            let mut text = String::new();
-            for (cell, room) in row.iter().zip(&widths) {
-                let cell = fit(cell, *room);
-                text.push_str(&cell);
-                text.extend(std::iter::repeat_n(' ', room.saturating_sub(width(&cell)) + 2));
-            }
-            self.line(text.trim_end());
-        }
+        });
     }
 }
 
-/// A closed pipe is the reader's business: whatever cannot be written is dropped.
-fn write(out: &mut dyn std::io::Write, text: &str) {
-    let _ = writeln!(out, "{text}");
+fn fields(answer: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(answer) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
 }
 
-/// Columns that a text takes: wide scripts take two each.
+/// Says that something is wrong with the program itself; for the panic hook.
+pub(crate) fn bug(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(|it| format!(" at {}:{}", it.file(), it.line())).unwrap_or_default();
+    let text = panic.payload_as_str().unwrap_or("it gave up");
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(err, "error: this is a bug in team-agent {}: {text}{place}", env!("CARGO_PKG_VERSION"));
+    if std::env::var_os("RUST_BACKTRACE").is_some_and(|it| it != "0") {
+        let _ = writeln!(err, "{}", std::backtrace::Backtrace::force_capture());
+    }
+    let _ = writeln!(err, "hint: {BUG_HINT}");
+}
+
+/// What to do about a bug.
+pub(crate) const BUG_HINT: &str = "nothing in the log is lost; run `team-agent doctor`, and report this with what `RUST_BACKTRACE=1` adds to it";
+
+/// Takes out of a text what a terminal would obey, but for our own marks.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(it) = rest.chars().next() {
+        if let Some(mark) = [LOUD, PLAIN].into_iter().find(|mark| rest.starts_with(mark)) {
+            out.push_str(mark);
+            rest = &rest[mark.len()..];
+            continue;
+        }
+        let obeyed = it.is_control() && !matches!(it, '\n' | '\t')
+            || matches!(it, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        out.push(if obeyed { '\u{fffd}' } else { it });
+        rest = &rest[it.len_utf8()..];
+    }
+    out
+}
+
+/// Columns that a text takes: wide scripts take two each, our own marks none.
 fn width(text: &str) -> usize {
-    text.chars().map(char_width).sum()
+    if text.contains('\x1b') { text.replace(LOUD, "").replace(PLAIN, "").width() } else { text.width() }
 }
 
-fn char_width(it: char) -> usize {
-    match u32::from(it) {
-        0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60
-        | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
-        _ => 1,
+fn table(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    let Some(last) = head.len().checked_sub(1) else { return Vec::new() };
+    let head: Vec<String> = head.iter().map(|it| (*it).to_owned()).collect();
+    let all = || std::iter::once(&head).chain(rows);
+    let mut widths: Vec<usize> = (0..last)
+        .map(|at| all().filter_map(|row| row.get(at)).map(|it| width(it)).max().unwrap_or(0))
+        .collect();
+    // The widest column gives way first, so that names stay whole as long as they can.
+    let room = COLUMNS - LAST - 2 * last;
+    while widths.iter().sum::<usize>() > room {
+        if let Some(widest) = widths.iter_mut().max() {
+            *widest -= 1;
+        }
     }
+    let left: usize = widths.iter().map(|it| it + 2).sum();
+    let mut lines = Vec::new();
+    for row in all() {
+        let mut line = String::new();
+        for (cell, room) in row.iter().zip(&widths) {
+            let cell = fit(cell, *room);
+            let gap = room.saturating_sub(width(&cell)) + 2;
+            let _ = write!(line, "{cell}{}", " ".repeat(gap));
+        }
+        let parts = wrap(row.get(last).map_or("", String::as_str), COLUMNS - left);
+        for (at, part) in parts.iter().enumerate() {
+            let before = if at == 0 { line.clone() } else { " ".repeat(left) };
+            lines.push(format!("{before}{part}").trim_end().to_owned());
+        }
+    }
+    lines
 }
 
+/// Cuts a text to that many columns.
 fn fit(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
-    let mut out = String::new();
-    let mut used = 0;
+    let (mut out, mut used) = (String::new(), 0);
     for it in text.chars() {
-        if used + char_width(it) + 1 > room {
+        let columns = it.width().unwrap_or(0);
+        if used + columns + 1 > room {
             break;
         }
-        used += char_width(it);
+        used += columns;
         out.push(it);
     }
     out.push('…');
     out
+}
+
+/// Breaks a text into lines of at most that many columns, between words where it can. There is always one line.
+fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let columns = width(word);
+        if used > 0 && used + 1 + columns <= room {
+            if let Some(line) = lines.last_mut() {
+                line.push(' ');
+                line.push_str(word);
+            }
+            used += 1 + columns;
+            continue;
+        }
+        if used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        for it in word.chars() {
+            let columns = it.width().unwrap_or(0);
+            if used + columns > room && used > 0 {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(it);
+            }
+            used += columns;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_in_every_script() {
+        let rows =
+            [row(&["研究员", "idle", "等待"]), row(&["ünï", "working", ""]), row(&["w1", "idle", "owes 1"])];
+        insta::assert_snapshot!(table(&["AGENT", "DOING", "NOTES"], &rows).join("\n"), @r"
+        AGENT   DOING    NOTES
+        研究员  idle     等待
+        ünï     working
+        w1      idle     owes 1
+        ");
+    }
+
+    #[test]
+    fn a_table_is_never_wider_than_80_columns_and_its_last_column_loses_nothing() {
+        let name = "研".repeat(32);
+        let note = "does not start: ".to_owned() + &"needs a word of explanation ".repeat(8);
+        let rows = [
+            row(&[&name, "opencode", "AWAITING_APPROVAL", &note]),
+            row(&["w1", "fake", "idle", &"x".repeat(200)]),
+        ];
+        let lines = table(&["AGENT", "PROVIDER", "DOING", "NOTES"], &rows);
+        assert!(lines.iter().all(|it| width(it) <= COLUMNS), "{lines:#?}");
+        let text = lines.join(" ");
+        assert_eq!(text.matches("explanation").count(), 8, "{lines:#?}");
+        assert_eq!(text.matches('x').count(), 200, "{lines:#?}");
+        assert!(text.contains("AWAITING_APPROVAL") && text.contains("opencode"), "{lines:#?}");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_not_sent() {
+        let text = printable("a\x1b[31mred\x07\u{9b}2J\u{202e}b\tc\nd");
+        assert_eq!(text, "a\u{fffd}[31mred\u{fffd}\u{fffd}2J\u{fffd}b\tc\nd");
+        assert_eq!(printable("\x1b[1mloud\x1b[0m"), "\x1b[1mloud\x1b[0m");
+    }
+
+    #[test]
+    fn a_text_of_no_words_is_one_empty_line() {
+        assert_eq!(wrap(" ", 10), [""]);
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
+    }
 }

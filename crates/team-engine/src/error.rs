@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::decide::Refusal;
 use crate::seat_file::SeatFileError;
 use crate::workspace::WorkspaceError;
@@ -75,8 +78,13 @@ pub enum EngineError {
     #[error("the coordinator {0}")]
     Coordinator(String),
     /// What was wanted has not happened yet.
-    #[error("{0}")]
-    NotYet(String),
+    #[error("{message}")]
+    NotYet {
+        /// What has not happened.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
     /// The words of the call are off.
     #[error("{message}")]
     Usage {
@@ -115,7 +123,7 @@ impl EngineError {
             | Self::Coordinator(_)
             | Self::SeatFile(_)
             | Self::Io { .. } => ErrorKind::Environment,
-            Self::NotYet(_) => ErrorKind::NotYet,
+            Self::NotYet { .. } => ErrorKind::NotYet,
             Self::Died(_) => ErrorKind::Bug,
             Self::Usage { .. } => ErrorKind::Usage,
         }
@@ -137,10 +145,38 @@ impl EngineError {
             Self::NoProgram { .. } => "no_program",
             Self::Gone { .. } => "not_found",
             Self::Coordinator(_) => "coordinator",
-            Self::NotYet(_) => "not_yet",
+            Self::NotYet { .. } => "not_yet",
             Self::Died(_) => "failpoint",
             Self::Usage { .. } => "usage",
             Self::Io { .. } => "io",
+        }
+    }
+
+    /// Lists what is wrong in files, each with its place.
+    pub fn details(&self) -> Vec<ErrorDetail> {
+        match self {
+            Self::Spec(errors) => errors
+                .0
+                .iter()
+                .map(|it| ErrorDetail {
+                    file: it.file.clone(),
+                    line: it.line,
+                    column: it.column,
+                    message: it.message.clone(),
+                    hint: it.hint.clone(),
+                })
+                .collect(),
+            Self::Profile(team_spec::ProfileError::Lines { path, lines, .. }) => lines
+                .iter()
+                .map(|it| ErrorDetail {
+                    file: path.display().to_string(),
+                    line: it.line,
+                    column: 0,
+                    message: it.message.clone(),
+                    hint: it.hint.map(str::to_owned),
+                })
+                .collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -159,10 +195,40 @@ impl EngineError {
             Self::Coordinator(_) => {
                 Some("run `team-agent coordinator --foreground` to see what it says".to_owned())
             }
-            Self::Usage { hint, .. } => hint.clone(),
-            Self::Spec(_) | Self::Died(_) | Self::SeatFile(_) | Self::Gone { .. } | Self::NotYet(_) | Self::Io { .. } => None,
+            Self::Usage { hint, .. } | Self::NotYet { hint, .. } => hint.clone(),
+            Self::Gone { .. } => Some("run `team-agent doctor` to see whether the log is whole".to_owned()),
+            Self::SeatFile(_) => Some("run `team-agent restart` to start its agent anew".to_owned()),
+            Self::Io { path, source, .. } => io_hint(path, source),
+            Self::Spec(_) | Self::Died(_) => None,
         }
     }
+}
+
+/// What can be done about a file that cannot be used.
+fn io_hint(path: &std::path::Path, source: &std::io::Error) -> Option<String> {
+    use std::io::ErrorKind as K;
+    let path = path.display();
+    match source.kind() {
+        K::PermissionDenied => Some(format!("run `ls -ld '{path}'` to see who may use it")),
+        K::StorageFull => Some(format!("make room on the disk that holds `{path}`")),
+        K::ReadOnlyFilesystem => Some(format!("`{path}` is on a read-only file system: work elsewhere")),
+        _ => None,
+    }
+}
+
+/// One thing that is wrong at a place in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ErrorDetail {
+    /// The file, relative to the workspace where it lies inside.
+    pub file: String,
+    /// The line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// The column in characters, from 1; 0 when the whole line or file is meant.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
 }
 
 /// Renders an error with its causes in one line.

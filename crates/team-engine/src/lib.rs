@@ -21,4 +21,4 @@ pub mod seat_file;
 pub mod store;
 pub mod workspace;
 
-pub use error::{EngineError, ErrorKind, whole};
+pub use error::{EngineError, ErrorDetail, ErrorKind, whole};

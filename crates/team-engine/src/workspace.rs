@@ -1,9 +1,11 @@
 //! Where a workspace and its state are, and whether it is still the same one.
 //!
-//! `.team/id` names the workspace and where its state directory is. That directory lies outside every agent's
-//! writable roots and holds a record of the machine and the inode of `.team`: a workspace that was moved keeps its
-//! state, one that was copied gets a new id.
+//! `.team/id` names the workspace. Its state directory lies outside every agent's writable roots and holds a record of
+//! the machine and the inode of `.team`: a workspace that was moved keeps its state, one that was copied, or whose state
+//! is gone, gets a new id. `.team/` can be written by agents: where it says that its state is, is believed only when
+//! nothing else is known.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -126,12 +128,13 @@ impl Workspace {
             let state_dir = state_root()?.join("new");
             return Ok(Self { root, id: String::new(), state_dir, copied_from: None, exists: false });
         };
-        let state_dir = match named.state.clone().filter(|it| is_acceptable(it, &root, &named.id)) {
-            Some(dir) => dir,
-            None => state_root()?.join(&named.id),
+        let state_dir = state_of(&named, &root)?;
+        let same = match read_record(&state_dir) {
+            Some(record) => record.is_of(&meta),
+            // What its log tells of can only be acted on by those who know the state that goes with it.
+            None => !team_root.join("logs/events.jsonl").exists(),
         };
-        let copied = read_record(&state_dir).is_some_and(|record| !record.is_of(&meta, &root));
-        if copied {
+        if !same {
             let state_dir = state_root()?.join("new");
             return Ok(Self { root, id: String::new(), state_dir, copied_from: Some(named.id), exists: true });
         }
@@ -142,11 +145,7 @@ impl Workspace {
     pub fn open(root: &Path) -> Result<Self, WorkspaceError> {
         let root = absolute(root)?;
         let team_root = root.join(".team");
-        make_dir(&team_root, 0o777)?;
-        let ignore = team_root.join(".gitignore");
-        if !ignore.exists() {
-            write(&ignore, IGNORED, 0o644)?;
-        }
+        prepare(&root)?;
         let seen = Self::look(&root)?;
         let meta = fs::metadata(&team_root).map_err(|source| io_error("read", &team_root, source))?;
         if seen.id.is_empty() {
@@ -186,27 +185,111 @@ impl Workspace {
             let text = serde_json::to_string(&record).unwrap_or_default();
             write(&self.state_dir.join("workspace.json"), &text, 0o600)?;
         }
+        self.leave_pointer()?;
         for part in ["locks", "seats", "env"] {
             make_dir(&self.state_dir.join(part), 0o700)?;
         }
         Ok(())
     }
 
+    /// Whoever comes without `XDG_STATE_HOME` looks in the usual place and finds there where the state is.
+    fn leave_pointer(&self) -> Result<(), WorkspaceError> {
+        let Some(usual) = usual_state_root() else { return Ok(()) };
+        if self.state_dir.starts_with(&usual) {
+            return Ok(());
+        }
+        let pointer = usual.join(format!("{}.at", self.id));
+        let text = self.state_dir.to_string_lossy();
+        if fs::read_to_string(&pointer).is_ok_and(|it| it == text) {
+            return Ok(());
+        }
+        make_dir(&usual, 0o700)?;
+        write(&pointer, &text, 0o600)
+    }
+
     /// Lists the other workspaces of this user that have a state directory: id and path.
     pub fn others(&self) -> Vec<(String, PathBuf)> {
-        let Ok(root) = state_root() else { return Vec::new() };
-        let Ok(dir) = fs::read_dir(root) else { return Vec::new() };
-        dir.filter_map(Result::ok)
-            .filter_map(|it| read_record(&it.path()))
+        let beside = self.state_dir.parent().map(Path::to_owned);
+        let roots: BTreeSet<PathBuf> =
+            [state_root().ok(), usual_state_root(), beside].into_iter().flatten().collect();
+        let entries = roots.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().filter_map(Result::ok);
+        let found: BTreeMap<String, PathBuf> = entries
+            .filter_map(|it| {
+                let path = it.path();
+                let is_pointer = path.extension().is_some_and(|it| it == "at");
+                read_record(&if is_pointer { fs::read_to_string(&path).ok()?.into() } else { path })
+            })
             .filter(|it| it.id != self.id)
             .map(|it| (it.id, it.path))
-            .collect()
+            .collect();
+        found.into_iter().collect()
     }
+
+    /// Where the workspace of a state directory lies now: it may have been moved since `before`.
+    pub fn present_root(state_dir: &Path, before: &Path) -> PathBuf {
+        let Some(record) = read_record(state_dir) else { return before.to_owned() };
+        let is_there =
+            |root: &Path| fs::metadata(root.join(".team")).is_ok_and(|meta| record.is_of(&meta));
+        if is_there(before) || !is_there(&record.path) { before.to_owned() } else { record.path.clone() }
+    }
+
+    /// Makes the directory of the sockets, where they do not fit into the state directory.
+    pub fn make_socket_dir(&self) -> Result<(), WorkspaceError> {
+        let socket = self.coordinator_socket();
+        let Some(dir) = socket.parent().filter(|it| *it != self.state_dir) else { return Ok(()) };
+        for dir in dir.parent().into_iter().chain([dir]) {
+            make_dir(dir, 0o700)?;
+            check_private(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what a coordinator that ends leaves outside the state directory.
+    pub fn clear_socket_dir(&self) {
+        let socket = self.coordinator_socket();
+        if let Some(dir) = socket.parent().filter(|it| *it != self.state_dir) {
+            // Nobody listens any more: tmux leaves its socket behind.
+            let _ = fs::remove_file(dir.join("tmux"));
+            let _ = fs::remove_dir(dir);
+        }
+    }
+
+    /// Says whether the coordinator's socket lies where nobody else can put one.
+    pub fn is_socket_ours(&self) -> bool {
+        let socket = self.coordinator_socket();
+        socket.parent().is_some_and(|dir| {
+            dir == self.state_dir || dir.parent().into_iter().chain([dir]).all(|it| check_private(it).is_ok())
+        })
+    }
+}
+
+/// Finds the state directory of an id: where this environment keeps state, where a pointer in the usual place says, or,
+/// for whoever comes without any home, where the workspace itself says.
+fn state_of(named: &Named, root: &Path) -> Result<PathBuf, WorkspaceError> {
+    let here = state_root()?.join(&named.id);
+    if read_record(&here).is_some() {
+        return Ok(here);
+    }
+    if let Some(usual) = usual_state_root() {
+        let pointed = fs::read_to_string(usual.join(format!("{}.at", named.id))).ok().map(PathBuf::from);
+        let candidates = [Some(usual.join(&named.id)), pointed];
+        if let Some(dir) = candidates.into_iter().flatten().find(|it| is_acceptable(it, root, &named.id)) {
+            return Ok(dir);
+        }
+    }
+    let homeless = std::env::var_os("HOME").is_none_or(|it| it.is_empty());
+    let said = named.state.clone().filter(|it| homeless && is_acceptable(it, root, &named.id));
+    Ok(said.unwrap_or(here))
+}
+
+/// Where state is without `XDG_STATE_HOME`.
+fn usual_state_root() -> Option<PathBuf> {
+    process::home_dir().map(|it| it.join(".local/state/team-agent"))
 }
 
 impl Record {
     /// The same inode is the same workspace, wherever it lies; another one at another place is a copy.
-    fn is_of(&self, meta: &fs::Metadata, _root: &Path) -> bool {
+    fn is_of(&self, meta: &fs::Metadata) -> bool {
         self.inode == meta.ino() && self.device == meta.dev() && self.machine == process::machine_id()
     }
 }
@@ -225,8 +308,7 @@ fn read_id(team_root: &Path) -> Option<Named> {
     plain.then_some(Named { id, state })
 }
 
-/// `.team/` can be written by agents, so what it says of the state directory is only believed if that place is
-/// private, knows this workspace, and lies outside of it.
+/// A place that is private, knows this workspace, and lies outside of it.
 fn is_acceptable(dir: &Path, root: &Path, id: &str) -> bool {
     dir.is_absolute()
         && !dir.starts_with(root)
@@ -272,7 +354,25 @@ pub fn short_socket(state_dir: &Path, id: &str, name: &str) -> PathBuf {
     PathBuf::from(format!("/tmp/team-agent-{}", nix::unistd::getuid())).join(id).join(name)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, WorkspaceError> {
+/// Makes `.team/` and sees to it that git ignores what must never be committed, also where the file was there before.
+pub(crate) fn prepare(root: &Path) -> Result<(), WorkspaceError> {
+    let team_root = root.join(".team");
+    make_dir(&team_root, 0o777)?;
+    let ignore = team_root.join(".gitignore");
+    let old = match fs::read_to_string(&ignore) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return write(&ignore, IGNORED, 0o644),
+        Err(source) => return Err(io_error("read", &ignore, source)),
+    };
+    let missing: Vec<&str> = IGNORED.lines().filter(|line| !old.lines().any(|it| it.trim() == *line)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    write(&ignore, &format!("{old}{gap}{}\n", missing.join("\n")), 0o644)
+}
+
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, WorkspaceError> {
     let found = fs::canonicalize(path).map_err(|_| WorkspaceError::NotADirectory(path.to_owned()))?;
     if found.is_dir() { Ok(found) } else { Err(WorkspaceError::NotADirectory(path.to_owned())) }
 }
@@ -367,6 +467,21 @@ mod tests {
         assert_eq!(discover(None, &root.join("src/deep")).unwrap(), root);
         assert_eq!(discover(Some(&root.join(".team/current")), Path::new("/")).unwrap(), root);
         assert!(matches!(discover(None, Path::new("/")), Err(WorkspaceError::NoTeam(_)) | Ok(_)));
+    }
+
+    #[test]
+    fn what_must_not_be_committed_is_ignored_also_by_a_file_that_was_there_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let ignore = dir.path().join(".team/.gitignore");
+        prepare(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), IGNORED);
+        fs::write(&ignore, "mine\nlogs/").unwrap();
+        prepare(dir.path()).unwrap();
+        let text = fs::read_to_string(&ignore).unwrap();
+        assert!(text.starts_with("mine\nlogs/\n"), "{text}");
+        assert!(IGNORED.lines().all(|line| text.lines().any(|it| it == line)), "{text}");
+        prepare(dir.path()).unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), text);
     }
 
     #[test]

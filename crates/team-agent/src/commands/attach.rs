@@ -1,16 +1,22 @@
 //! `attach`
 
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+
+use team_engine::ErrorKind;
+use team_engine::ops::Attach;
 
 use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
 /// Show an agent's screen; nothing you type reaches it
+///
+/// Leave with Ctrl-b, then d. Messages that have to be typed wait while somebody with `--type` is there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttachArgs {
-    /// The agent; the whole team without
+    /// The agent; without it the whole team
     agent: Option<String>,
     /// Let your keys through; messages wait until you leave
     #[arg(long = "type")]
@@ -19,13 +25,23 @@ pub(crate) struct AttachArgs {
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &AttachArgs) -> Result<u8, CliError> {
     let target = context.look()?.attach(args.agent.as_deref(), args.may_type)?;
-    let words: Vec<String> = target.argv.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    let answer = Attach { argv: target.argv.iter().map(|it| it.to_string_lossy().into_owned()).collect() };
     if ui.is_json() {
-        ui.json(&serde_json::json!({ "argv": words }));
-        return Ok(0);
+        return Ok(ui.answer(&answer, None, |_| {}));
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(CliError::new(
+            ErrorKind::Environment,
+            "no_terminal",
+            "a screen can only be shown in a terminal",
+        )
+        .with_hint("run it in a terminal, or add `--json` to get the command that it would run"));
     }
     if std::env::var_os("TMUX").is_some() {
-        ui.say("this is a tmux inside a tmux: leave it with your prefix key twice, then d");
+        ui.say(
+            "You are in tmux already; this opens a second one inside it, on the team's own server. To leave it press \
+             Ctrl-b twice, then d (once, if your own prefix is another key).",
+        );
     }
     let mut command = Command::new(&target.argv[0]);
     command.args(&target.argv[1..]);
@@ -33,11 +49,6 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &AttachArgs) -> Result<u8, C
         command.env_remove(name);
     }
     let error = command.exec();
-    Err(CliError {
-        kind: team_engine::ErrorKind::Environment,
-        code: "attach".to_owned(),
-        message: format!("failed to run `{}`: {error}", words.join(" ")),
-        hint: None,
-        verbatim: false,
-    })
+    let message = format!("failed to run `{}`: {error}", answer.argv.join(" "));
+    Err(CliError::new(ErrorKind::Environment, "attach", message).with_hint("run `team-agent doctor`"))
 }

@@ -7,25 +7,24 @@ use crate::error::CliError;
 use crate::ui::Ui;
 
 /// Show each result that was not collected yet, once
+///
+/// A result is marked as collected when it is shown; `team-agent results` shows all of them at any time.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CollectArgs {}
 
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &CollectArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
-    let results = engine.collect()?;
-    if ui.is_json() {
-        ui.json(&serde_json::json!({ "collected": results.len(), "results": results }));
-        return Ok(0);
-    }
-    for result in &results {
-        show_result(ui, result);
-    }
-    ui.line(&match results.len() {
-        0 => "Collected 0 results: nothing waits.".to_owned(),
-        1 => "Collected 1 result.".to_owned(),
-        many => format!("Collected {many} results."),
-    });
-    Ok(0)
+    let collected = engine.collect()?;
+    Ok(ui.answer(&collected, None, |ui| {
+        for result in &collected.results {
+            show_result(ui, result);
+        }
+        ui.line(&match collected.collected {
+            0 => "Collected 0 results: nothing waits.".to_owned(),
+            1 => "Collected 1 result.".to_owned(),
+            many => format!("Collected {many} results."),
+        });
+    }))
 }
 
 pub(crate) fn show_result(ui: &Ui, it: &ResultShown) {
@@ -41,16 +40,17 @@ pub(crate) fn show_result(ui: &Ui, it: &ResultShown) {
             ui.line(&format!("    {line}"));
         }
     }
-    for test in &it.lists.tests {
-        ui.line(&format!("    test {}: {}", test.status, test.command));
+    for test in &it.tests {
+        let note = test.note.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
+        ui.line(&format!("    test {}: {}{note}", test.status, test.command));
     }
     let lists = [
-        ("changed", &it.lists.changes),
-        ("made", &it.lists.artifacts),
-        ("risk", &it.lists.risks),
-        ("next", &it.lists.next_actions),
-        ("evidence", &it.lists.evidence),
-        ("lesson", &it.lists.lessons),
+        ("changed", &it.changes),
+        ("made", &it.artifacts),
+        ("risk", &it.risks),
+        ("next", &it.next_actions),
+        ("evidence", &it.evidence),
+        ("lesson", &it.lessons),
     ];
     for (word, list) in lists {
         for entry in list {

@@ -19,19 +19,23 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CompileArgs) -> Result<u8, 
     let dir = args.dir.as_ref().map(|it| std::fs::canonicalize(it).unwrap_or_else(|_| it.clone()));
     let team = context.shared.team.as_deref();
     let compiled = ops::compile(&context.root(), dir.as_deref(), if dir.is_some() { None } else { team })?;
-    if ui.is_json() {
-        ui.json(&compiled);
-        return Ok(0);
-    }
-    ui.line(&format!("Team {} ({}), tmux session {}", compiled.name, compiled.team, compiled.session_name));
-    let rows: Vec<Vec<String>> = compiled
-        .agents
-        .iter()
-        .map(|it| {
-            let model = it.model.clone().unwrap_or_else(|| "-".to_owned());
-            vec![it.name.clone(), it.provider.clone(), model, it.model_source.clone(), it.role.clone()]
-        })
-        .collect();
-    ui.table(&["AGENT", "PROVIDER", "MODEL", "MODEL FROM", "ROLE"], &rows);
-    Ok(0)
+    Ok(ui.answer(&compiled, None, |ui| {
+        ui.line(&format!(
+            "Team {} ({}), tmux session {}",
+            compiled.name, compiled.team, compiled.session_name
+        ));
+        if compiled.agents.is_empty() {
+            ui.line("It has no agents: write a role file into its `agents` directory.");
+            return;
+        }
+        let rows: Vec<Vec<String>> = compiled
+            .agents
+            .iter()
+            .map(|it| {
+                let model = it.model.clone().unwrap_or_else(|| "-".to_owned());
+                vec![it.name.clone(), it.provider.clone(), model, it.model_source.clone(), it.role.clone()]
+            })
+            .collect();
+        ui.table(&["AGENT", "PROVIDER", "MODEL", "MODEL FROM", "ROLE"], &rows);
+    }))
 }

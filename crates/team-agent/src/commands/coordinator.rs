@@ -2,13 +2,14 @@
 
 use std::os::fd::AsRawFd as _;
 
+use team_engine::ErrorKind;
 use team_engine::coordinator::{self, Outcome};
 
 use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Run the workspace's coordinator; commands start it by themselves
+/// Run the workspace's coordinator in this terminal; commands start one by themselves
 #[derive(Debug, clap::Args)]
 pub(crate) struct CoordinatorArgs {
     /// Stay in the foreground and talk
@@ -26,7 +27,14 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CoordinatorArgs) -> Result<
         match unsafe { nix::unistd::fork() } {
             Ok(nix::unistd::ForkResult::Parent { .. }) => return Ok(0),
             Ok(nix::unistd::ForkResult::Child) => {}
-            Err(errno) => return Err(CliError::usage(format!("failed to fork: {errno}"), "try again")),
+            Err(errno) => {
+                let error = CliError::new(
+                    ErrorKind::Environment,
+                    "fork",
+                    format!("failed to start a process: {errno}"),
+                );
+                return Err(error.with_hint("run `ulimit -u` to see how many processes you may have"));
+            }
         }
     }
     let level = if args.foreground { "debug" } else { "warn" };
@@ -48,15 +56,15 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CoordinatorArgs) -> Result<
                 let _ = nix::unistd::dup2_stdout(&null);
                 let _ = null.as_raw_fd();
             }
-        } else {
+        } else if word != "busy" {
             ui.say(word);
         }
     });
     match outcome {
         Ok(Outcome::Done) => Ok(0),
         Ok(Outcome::Busy) => {
-            if args.foreground {
-                ui.say("another coordinator runs already");
+            if !args.detach {
+                ui.say("another coordinator runs already; `team-agent status` shows what it does");
             }
             Ok(0)
         }
@@ -64,7 +72,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CoordinatorArgs) -> Result<
             if args.detach && !announced {
                 coordinator::say(&team_engine::whole(&error));
             }
-            tracing::error!("{}", team_engine::whole(&error));
+            if args.detach {
+                tracing::error!("{}", team_engine::whole(&error));
+            }
             Err(error.into())
         }
     }

@@ -9,7 +9,8 @@ use crate::ui::Ui;
 /// Forget a stopped team: tasks, messages and results go, your files stay
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeleteArgs {
-    /// The team
+    /// The team: its key, its name or its session
+    #[arg(value_name = "TEAM_NAME")]
     name: String,
     /// Really do it
     #[arg(long)]
@@ -19,13 +20,10 @@ pub(crate) struct DeleteArgs {
 pub(crate) fn run(ui: &Ui, context: &Context, args: &DeleteArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
     let deleted = engine.delete(&args.name, args.confirm)?;
-    if ui.is_json() {
-        ui.json(&deleted);
-        return Ok(0);
-    }
-    ui.line(&format!("Team {} is forgotten. What stays:", deleted.team));
-    for path in &deleted.kept {
-        ui.line(&format!("  {}", path.display()));
-    }
-    Ok(0)
+    Ok(ui.answer(&deleted, None, |ui| {
+        ui.line(&format!("Team {} is forgotten. What stays:", deleted.team));
+        for path in &deleted.kept {
+            ui.line(&format!("  {}", path.display()));
+        }
+    }))
 }

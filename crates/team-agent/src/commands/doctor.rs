@@ -1,5 +1,6 @@
 //! `doctor`
 
+use team_engine::ErrorKind;
 use team_engine::ops::{self, CheckLevel};
 
 use crate::cli::Context;
@@ -7,16 +8,27 @@ use crate::error::CliError;
 use crate::ui::Ui;
 
 /// Look for what is wrong with this machine or workspace
+///
+/// Changes nothing. Exits 3 if something stops the work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {}
 
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, CliError> {
-    let checks = ops::doctor(&context.scope());
-    let failed = checks.iter().any(|it| it.level == CheckLevel::Fail);
-    if ui.is_json() {
-        ui.json_with(!failed, &serde_json::json!({ "checks": checks }));
-    } else {
-        for it in &checks {
+    let found = ops::doctor(&context.scope());
+    let failed: Vec<_> = found.failures().collect();
+    let failure = failed.first().map(|first| {
+        let message = match failed.len() {
+            1 => first.message.clone(),
+            many => format!("{many} checks failed, the first: {}", first.message),
+        };
+        let error = CliError::new(ErrorKind::Environment, "checks_failed", message);
+        match &first.hint {
+            Some(hint) if ui.is_json() => error.with_hint(hint.clone()),
+            _ => error,
+        }
+    });
+    Ok(ui.answer(&found, failure.as_ref(), |ui| {
+        for it in &found.checks {
             let word = match it.level {
                 CheckLevel::Ok => "ok  ",
                 CheckLevel::Warn => "WARN",
@@ -27,6 +39,5 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, 
                 ui.line(&format!("     {hint}"));
             }
         }
-    }
-    Ok(if failed { 3 } else { 0 })
+    }))
 }

@@ -15,20 +15,17 @@ pub(crate) struct InboxArgs {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &InboxArgs) -> Result<u8, CliError> {
-    let entries = context.look()?.inbox(&args.agent, args.limit)?;
-    if ui.is_json() {
-        ui.json(&serde_json::json!({ "agent": args.agent, "messages": entries }));
-        return Ok(0);
-    }
-    if entries.is_empty() {
-        ui.line(&format!("Nothing was sent to {}.", args.agent));
-    }
-    for it in &entries {
-        let step = it.receipt.as_ref().map(|it| format!(", {}", it.step)).unwrap_or_default();
-        ui.line(&format!("{} {} from {}{step}", it.message_id, it.ts, it.from));
-        for line in it.text.lines() {
-            ui.line(&format!("    {line}"));
+    let inbox = context.look()?.inbox(&args.agent, args.limit)?;
+    Ok(ui.answer(&inbox, None, |ui| {
+        if inbox.messages.is_empty() {
+            ui.line(&format!("Nothing was sent to {}.", inbox.agent));
         }
-    }
-    Ok(0)
+        for it in &inbox.messages {
+            let step = it.receipt.as_ref().map(|it| format!(", {}", it.step)).unwrap_or_default();
+            ui.line(&format!("{} {} from {}{step}", it.message_id, it.ts, it.from));
+            for line in it.text.lines() {
+                ui.line(&format!("    {line}"));
+            }
+        }
+    }))
 }

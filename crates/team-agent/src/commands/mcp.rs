@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use team_engine::EngineError;
 use team_engine::ops::{Caller, Engine, ReportArgs, Scope, SendArgs};
 use team_mcp::{
-    Answer, Backend, IgnoredArg, Presentation, ReportResultArgs, SendMessageArgs, TeamReadArgs, ToolCall, ToolError,
-    ToolRequest, ToolSet,
+    Answer, Backend, IgnoredArg, Presentation, ReportResultArgs, SendMessageArgs, TeamReadArgs, ToolCall,
+    ToolError, ToolRequest, ToolSet,
 };
 use team_model::{Artifacts, MessageKind, ReceiptStep, ReportStatus, TestRun, TestStatus};
 
@@ -29,12 +29,8 @@ pub(crate) struct McpArgs {
 pub(crate) fn run(_ui: &Ui, context: &Context, args: &McpArgs) -> Result<u8, CliError> {
     let scope = Scope { seat_file: args.seat_file.clone(), ..context.scope() };
     let backend = Arc::new(Tools { scope, engine: Mutex::new(None) });
-    team_mcp::serve(backend).map_err(|error| CliError {
-        kind: team_engine::ErrorKind::Environment,
-        code: "mcp".to_owned(),
-        message: team_engine::whole(&error),
-        hint: None,
-        verbatim: false,
+    team_mcp::serve(backend).map_err(|error| {
+        CliError::new(team_engine::ErrorKind::Environment, "mcp", team_engine::whole(&error))
     })?;
     Ok(0)
 }
@@ -50,7 +46,7 @@ impl Tools {
     fn engine(&self) -> Result<MutexGuard<'_, Option<Engine>>, ToolError> {
         let mut engine = self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match engine.as_mut() {
-            None => *engine = Some(Engine::look(&self.scope).map_err(refused)?),
+            None => *engine = Some(Engine::look(&self.scope).map_err(refused)?.without_person()),
             Some(open) => open.refresh().map_err(refused)?,
         }
         Ok(engine)
@@ -68,7 +64,13 @@ impl Backend for Tools {
 
     fn call(&self, call: ToolCall) -> Result<Answer, ToolError> {
         let mut guard = self.engine()?;
-        let Some(engine) = guard.as_mut() else { return Err(refused(EngineError::NotYet("no team".to_owned()))) };
+        let Some(engine) = guard.as_mut() else {
+            return Err(ToolError {
+                code: "no_team".to_owned(),
+                message: "there is no team".to_owned(),
+                hint: None,
+            });
+        };
         let ignored = ignored(&call.ignored, engine.caller());
         let answer = match call.request {
             ToolRequest::SendMessage(args) => send(engine, args, ignored),
@@ -156,7 +158,11 @@ fn send(
     let text = if sent.repeated {
         format!("Message {} was sent before under this id; nothing was sent again.", sent.message_id)
     } else {
-        format!("Message {} to {} is accepted and will be delivered. End your turn when you have nothing else to do; answers come by themselves.", sent.message_id, to.join(", "))
+        format!(
+            "Message {} to {} is accepted and will be delivered. End your turn when you have nothing else to do; answers come by themselves.",
+            sent.message_id,
+            to.join(", ")
+        )
     };
     Ok(Answer { text, structured: serde_json::to_value(&sent).unwrap_or_default() })
 }

@@ -17,11 +17,12 @@ pub(crate) struct ProfileArgs {
 #[derive(Debug, clap::Subcommand)]
 enum ProfileCommand {
     /// Write a commented profile that only you can read
+    #[command(after_help = "Example:\n  team-agent profile init work --auth-mode subscription")]
     Init {
         /// Its name
         name: String,
-        /// subscription, official_api or compatible_api
-        #[arg(long, value_parser = auth_mode)]
+        /// How an agent with it logs in: subscription, official_api or compatible_api
+        #[arg(long, value_name = "MODE", value_parser = auth_mode)]
         auth_mode: AuthMode,
     },
 }
@@ -36,12 +37,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ProfileArgs) -> Result<u8, 
         Some(given) => given.clone(),
         None => context.root(),
     };
-    let path = ops::init_profile(&root, name, *auth_mode)?;
-    if ui.is_json() {
-        ui.json(&serde_json::json!({ "profile": name, "path": path }));
-    } else {
-        ui.line(&format!("wrote {}", path.display()));
+    let written = ops::init_profile(&root, context.shared.team.as_deref(), name, *auth_mode)?;
+    Ok(ui.answer(&written, None, |ui| {
+        ui.line(&format!("wrote {}", written.path.display()));
         ui.line(&format!("Use it with `profile: {name}` in a role file."));
-    }
-    Ok(0)
+    }))
 }

@@ -2,16 +2,25 @@
 
 use std::path::PathBuf;
 
+use team_engine::ErrorKind;
 use team_engine::ops::{Engine, SeatProgress, StartOptions, Started};
+use team_model::ActivityKind;
 
 use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
 /// Start a team for the first time
+///
+/// Waits until every agent is proved able to take a message; exits 1 and names those that are not. Run from a tmux
+/// pane, it binds that pane as the leader.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  team-agent quick-start
+  team-agent quick-start .team/current --headless
+  team-agent quick-start ~/crews/review --team-id review")]
 pub(crate) struct QuickStartArgs {
-    /// The team's directory: with a TEAM.md, with agents/*.md, or with role files
+    /// The team's directory, with a TEAM.md, agents/*.md or role files [default: .team/current]
     dir: Option<PathBuf>,
     /// Name the team's directory below `.team/` when DIR lies elsewhere
     #[arg(long, value_name = "ID")]
@@ -40,36 +49,73 @@ pub(crate) fn show_progress(ui: &Ui, seat: &SeatProgress) {
 }
 
 pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {
-    let code = u8::from(!started.ready);
-    if ui.is_json() {
-        ui.json_with(started.ready, started);
-        return code;
+    let failure = failure(started);
+    ui.answer(started, failure.as_ref(), |ui| {
+        if started.ready { show_ready(ui, started) } else { show_why(ui, started) }
+    })
+}
+
+fn show_ready(ui: &Ui, started: &Started) {
+    let agents = match started.agents.len() {
+        1 => "1 agent".to_owned(),
+        many => format!("{many} agents"),
+    };
+    ui.line(&format!("ready: {} ({agents}), {}", started.team, started.ready_signal));
+    if !started.leader_bound {
+        ui.line("no leader is bound: results wait in `team-agent collect`");
     }
-    if started.ready {
-        ui.line(&format!("ready: {} ({} agents), {}", started.team, started.agents.len(), started.ready_signal));
-        if !started.leader_bound {
-            ui.line("no leader is bound: results wait in `team-agent collect`");
-        }
-        for command in &started.attach_commands {
-            ui.line(&format!("  {command}"));
-        }
-        return code;
+    for command in &started.attach_commands {
+        ui.line(&format!("  {command}"));
     }
+}
+
+fn show_why(ui: &Ui, started: &Started) {
     let (good, bad): (Vec<_>, Vec<_>) = started.agents.iter().partition(|it| it.state == "ready");
     for seat in &bad {
-        let why = seat.reason.clone().unwrap_or_else(|| seat.state.clone());
-        ui.say(&format!("error: agent `{}` is not ready: {why}", seat.agent));
+        ui.say(&format!("agent `{}` is not ready: {}", seat.agent, why(seat)));
         for line in &seat.last_lines {
             ui.say(&format!("    | {line}"));
         }
-        ui.say(&format!("hint: run `team-agent explain {}`", seat.agent));
     }
-    if good.is_empty() {
-        ui.say("no agent runs.");
+    if asks(&bad).is_some() {
+        ui.say("what asks goes on by itself once it is answered");
+    } else if good.is_empty() {
+        ui.say("no agent runs");
     } else {
         let names: Vec<_> = good.iter().map(|it| it.agent.as_str()).collect();
         ui.say(&format!("these keep running: {}", names.join(", ")));
     }
-    ui.say("run `team-agent shutdown`, mend it, then `team-agent restart`");
-    code
+}
+
+/// The first that waits for a person's answer.
+fn asks<'a>(bad: &[&'a SeatProgress]) -> Option<&'a SeatProgress> {
+    bad.iter().copied().find(|it| it.state == ActivityKind::AwaitingTrust.as_str())
+}
+
+fn why(seat: &SeatProgress) -> &str {
+    seat.reason.as_deref().unwrap_or(&seat.state)
+}
+
+fn failure(started: &Started) -> Option<CliError> {
+    let bad: Vec<_> = started.agents.iter().filter(|it| it.state != "ready").collect();
+    let message = match bad.as_slice() {
+        _ if started.ready => return None,
+        [] => format!("team `{}` stopped while it was started", started.team),
+        [only] => format!("agent `{}` is not ready: {}", only.agent, why(only)),
+        many => {
+            let names: Vec<_> = many.iter().map(|it| format!("`{}`", it.agent)).collect();
+            format!("{} agents are not ready: {}", many.len(), names.join(", "))
+        }
+    };
+    let error = CliError::new(ErrorKind::User, "not_ready", message);
+    if let Some(asks) = asks(&bad) {
+        return Some(error.with_hint(format!("answer it in `team-agent attach {} --type`", asks.agent)));
+    }
+    Some(error.with_hint(match bad.first() {
+        Some(first) => format!(
+            "run `team-agent explain {}` to see why; then `team-agent shutdown`, mend it, `team-agent restart`",
+            first.agent
+        ),
+        None => "run `team-agent status` to see it".to_owned(),
+    }))
 }

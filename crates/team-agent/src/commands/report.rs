@@ -12,6 +12,9 @@ use crate::ui::Ui;
 
 /// Report a result from a worker's shell
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  team-agent report --status success --summary 'the parser takes tabs; 3 tests added'"
+)]
 pub(crate) struct ReportArgs {
     /// The result in one to a few sentences
     #[arg(long)]
@@ -48,7 +51,10 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ReportArgs) -> Result<u8, C
     }
     let text = match &args.file {
         Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable text file")
+            CliError::usage(
+                format!("failed to read `{}`: {error}", file.display()),
+                "give a readable text file",
+            )
         })?),
         None => args.text.clone(),
     };
@@ -66,6 +72,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ReportArgs) -> Result<u8, C
     let mut engine: Engine = context.look()?;
     let reported = engine.report(&wanted)?;
     let _ = engine.ensure_coordinator();
-    if ui.is_json() { ui.json(&reported) } else { ui.line(&reported.message) }
-    Ok(0)
+    Ok(ui.answer(&reported, None, |ui| {
+        ui.line(&reported.message);
+    }))
 }

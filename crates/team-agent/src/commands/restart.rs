@@ -20,7 +20,8 @@ pub(crate) struct RestartArgs {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
-    let scope = Scope { workspace: args.dir.clone().or_else(|| context.shared.workspace.clone()), ..context.scope() };
+    let scope =
+        Scope { workspace: args.dir.clone().or_else(|| context.shared.workspace.clone()), ..context.scope() };
     let started = Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))?;
     Ok(show_started(ui, &started))
 }

@@ -17,16 +17,13 @@ pub(crate) struct ResultsArgs {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &ResultsArgs) -> Result<u8, CliError> {
-    let results = context.look()?.results(args.case.as_deref(), args.limit)?;
-    if ui.is_json() {
-        ui.json(&serde_json::json!({ "results": results }));
-        return Ok(0);
-    }
-    if results.is_empty() {
-        ui.line("There are no results yet.");
-    }
-    for result in &results {
-        show_result(ui, result);
-    }
-    Ok(0)
+    let answer = context.look()?.results(args.case.as_deref(), args.limit)?;
+    Ok(ui.answer(&answer, None, |ui| {
+        if answer.results.is_empty() {
+            ui.line("There are no results yet.");
+        }
+        for result in &answer.results {
+            show_result(ui, result);
+        }
+    }))
 }

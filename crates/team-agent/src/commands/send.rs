@@ -4,17 +4,33 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use team_engine::ops::{Engine, SendArgs as Wanted, Sent};
+use team_engine::ErrorKind;
+use team_engine::ops::{Engine, SendArgs as Wanted, Sent, SentTo};
 use team_model::ReceiptStep;
 
 use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Send a message to agents: a name, names with commas, `all`, `leader`, or `<workspace>::<team>/<agent>`
+/// Send a message to agents
+///
+/// It is accepted at once and delivered when the agent can take it. Exits 0 when it is accepted; with `--wait`, 0 when
+/// that step is proved, 4 when it is not yet, 1 when the message was refused.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Receivers:
+  coder                  one agent
+  coder,tester           several
+  all                    every other agent, with a receipt each
+  leader                 the person's own agent
+  <workspace>::<team>/<agent>
+                         an agent of another workspace, by its path or name
+
+Examples:
+  team-agent send coder 'please look at src/main.rs'
+  team-agent send --watch-result coder -f task.md
+  git diff | team-agent send reviewer -")]
 pub(crate) struct SendArgs {
-    /// The receivers
+    /// Who gets it: a name, several with commas, `all`, `leader`, or `<workspace>::<team>/<agent>`
     to: String,
     /// The text; `-` reads standard input
     text: Option<String>,
@@ -69,28 +85,31 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, Cli
     let mut engine: Engine = context.look()?;
     let step = args.wait.unwrap_or(ReceiptStep::Submitted);
     let sent = engine.send(&wanted, step, args.timeout)?;
-    let code = exit_code(args, &sent);
-    if ui.is_json() { ui.json_with(code == 0, &sent) } else { show(ui, &sent) }
-    Ok(code)
+    let failure = failure(args, &sent);
+    Ok(ui.answer(&sent, failure.as_ref(), |ui| show(ui, &sent)))
 }
 
 /// Plain `send` has done its part once the message is accepted; `--wait` wants the proof.
-fn exit_code(args: &SendArgs, sent: &Sent) -> u8 {
-    let settled_badly = |it: &str| matches!(it, "refused" | "returned" | "withdrawn");
-    if sent.receivers.iter().any(|it| settled_badly(&it.receipt.step)) {
-        return 1;
+fn failure(args: &SendArgs, sent: &Sent) -> Option<CliError> {
+    let settled_badly =
+        |it: &&SentTo| matches!(it.receipt.step.as_str(), "refused" | "returned" | "withdrawn");
+    if let Some(it) = sent.receivers.iter().find(settled_badly) {
+        let why = it.receipt.reason.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
+        let message = format!("message {} to `{}` was {}{why}", it.message_id, it.to, it.receipt.step);
+        let error = CliError::new(ErrorKind::User, &it.receipt.step, message);
+        return Some(error.with_hint(format!("run `team-agent explain {}` to see its way", it.message_id)));
     }
-    match args.wait {
-        None => 0,
-        Some(_) if sent.reached => 0,
-        Some(_) => 4,
-    }
+    let wanted = args.wait.filter(|_| !sent.reached)?;
+    let error =
+        CliError::new(ErrorKind::NotYet, "not_yet", format!("the step `{}` is not proved", wanted.as_str()));
+    Some(error.with_hint(format!("run `team-agent explain {}` to see where it is", sent.message_id)))
 }
 
 fn text(args: &SendArgs) -> Result<String, CliError> {
     let bytes = match (&args.file, args.text.as_deref()) {
-        (Some(file), _) if file.as_os_str() != "-" => std::fs::read(file)
-            .map_err(|error| CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file"))?,
+        (Some(file), _) if file.as_os_str() != "-" => std::fs::read(file).map_err(|error| {
+            CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file")
+        })?,
         (Some(_), _) => read_stdin()?,
         (None, Some("-")) => read_stdin()?,
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
@@ -98,16 +117,19 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
     let text = String::from_utf8(bytes)
         .map_err(|_| CliError::usage("the text is not UTF-8", "send text, and a file by its path"))?;
     if text.trim().is_empty() {
-        return Err(CliError::usage("there is no text to send", "give a text, `-f FILE`, or `-` for standard input"));
+        return Err(CliError::usage(
+            "there is no text to send",
+            "give a text, `-f FILE`, or `-` for standard input",
+        ));
     }
     Ok(text)
 }
 
 fn read_stdin() -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
-    std::io::stdin()
-        .read_to_end(&mut bytes)
-        .map_err(|error| CliError::usage(format!("failed to read standard input: {error}"), "give the text as an argument"))?;
+    std::io::stdin().read_to_end(&mut bytes).map_err(|error| {
+        CliError::usage(format!("failed to read standard input: {error}"), "give the text as an argument")
+    })?;
     Ok(bytes)
 }
 
@@ -120,8 +142,10 @@ fn show(ui: &Ui, sent: &Sent) {
     if sent.repeated {
         ui.say("it was sent before under this id; nothing was sent again");
     }
-    if sent.cleaned > 0 {
-        ui.say(&format!("{} control characters were removed", sent.cleaned));
+    match sent.cleaned {
+        0 => {}
+        1 => ui.say("1 control character was removed"),
+        many => ui.say(&format!("{many} control characters were removed")),
     }
     if sent.watching {
         ui.say("the leader will be told when the result comes; `team-agent collect` shows it");

@@ -17,21 +17,24 @@ pub(crate) struct ShutdownArgs {
 pub(crate) fn run(ui: &Ui, context: &Context, args: &ShutdownArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
     let done = engine.shutdown(args.now)?;
-    if ui.is_json() {
-        ui.json(&done);
-        return Ok(0);
-    }
-    if done.already {
-        ui.line(&format!("Team {} was stopped already.", done.team));
-    } else {
-        ui.line(&format!("Team {} is stopped: {}.", done.team, done.stopped.join(", ")));
-    }
-    if done.open_tasks > 0 {
-        ui.say(&format!("{} tasks are open; they are kept", done.open_tasks));
-    }
-    if done.uncollected > 0 {
-        ui.say(&format!("{} results wait: run `team-agent collect`", done.uncollected));
-    }
-    ui.line(&format!("Go on with `{}`.", done.restart));
-    Ok(0)
+    Ok(ui.answer(&done, None, |ui| {
+        if done.already {
+            ui.line(&format!("Team {} was stopped already.", done.team));
+        } else if done.stopped.is_empty() {
+            ui.line(&format!("Team {} is stopped.", done.team));
+        } else {
+            ui.line(&format!("Team {} is stopped: {}.", done.team, done.stopped.join(", ")));
+        }
+        match done.open_tasks {
+            0 => {}
+            1 => ui.say("1 task is open; it is kept"),
+            many => ui.say(&format!("{many} tasks are open; they are kept")),
+        }
+        match done.uncollected {
+            0 => {}
+            1 => ui.say("1 result waits: run `team-agent collect`"),
+            many => ui.say(&format!("{many} results wait: run `team-agent collect`")),
+        }
+        ui.line(&format!("Run `{}` to go on.", done.restart));
+    }))
 }

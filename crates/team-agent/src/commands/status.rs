@@ -14,74 +14,48 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &StatusArgs) -> Result<u8, CliError> {
-    let mut status = context.look()?.status()?;
-    if let Some(wanted) = &args.agent {
-        if !status.agents.contains_key(wanted) {
-            let names: Vec<_> = status.agents.keys().cloned().collect();
-            return Err(CliError {
-                kind: team_engine::ErrorKind::User,
-                code: "unknown_agent".to_owned(),
-                message: format!("no agent is named `{wanted}`"),
-                hint: Some(format!("the team has: {}", names.join(", "))),
-                verbatim: false,
-            });
-        }
-        status.agents.retain(|name, _| name == wanted);
-    }
-    if ui.is_json() { ui.json(&status) } else { show(ui, &status) }
-    Ok(0)
+    let status = context.look()?.status(args.agent.as_deref())?;
+    Ok(ui.answer(&status, None, |ui| show(ui, &status)))
 }
 
 fn show(ui: &Ui, status: &Status) {
     ui.line(&format!("Team {} ({}): {}", status.name, status.team, status.state));
     if let Some(goal) = &status.goal {
-        ui.line(&format!("Goal: {goal}"));
+        ui.paragraph("Goal: ", goal);
     }
-    let rows: Vec<Vec<String>> = status
-        .agents
-        .iter()
-        .map(|(name, it)| vec![name.clone(), it.provider.clone(), doing(it), notes(it)])
-        .collect();
-    ui.table(&["AGENT", "PROVIDER", "DOING", "NOTES"], &rows);
+    if status.agents.is_empty() {
+        ui.line("It has no agents.");
+    } else {
+        let rows: Vec<Vec<String>> = status
+            .agents
+            .iter()
+            .map(|(name, it)| vec![name.clone(), it.provider.clone(), doing(it), notes(it)])
+            .collect();
+        ui.table(&["AGENT", "PROVIDER", "DOING", "NOTES"], &rows);
+    }
     let results = &status.results;
     ui.line(&format!(
         "Results: {} to collect, {} collected, {} failed",
         results.uncollected, results.collected, results.failed
     ));
-    for (name, agent) in &status.agents {
-        if agent.activity.state == "awaiting_approval" {
-            let loud = ui.loud("AWAITING_APPROVAL");
-            let what = agent.activity.reason.as_deref().unwrap_or("a question");
-            ui.line(&format!("{loud} {name}: {what}. Answer it with `team-agent attach {name} --type`"));
-        }
-        if agent.activity.state == "awaiting_trust" {
-            let loud = ui.loud("AWAITING_TRUST");
-            let what = agent.activity.reason.as_deref().unwrap_or("a question");
-            ui.line(&format!("{loud} {name}: {what}. Answer it with `team-agent attach {name} --type`"));
-        }
-    }
-    for (id, question) in &status.questions {
-        ui.line(&format!("Question {id} from {question}"));
-    }
-    if results.uncollected > 0 {
-        ui.line("Run `team-agent collect` to see the results.");
-    }
-    if status.state == "lost" || status.state == "stopped" {
-        ui.line("Run `team-agent restart` to go on.");
-    }
-    if status.coordinator.state == "lost" {
-        ui.line("The coordinator ended without a word; the next command that needs one starts it.");
+    let leader = match (status.leader.bound, &status.leader.pane, &status.leader.reason) {
+        (true, Some(pane), _) => format!("in pane {pane}"),
+        (true, None, _) => "bound".to_owned(),
+        (false, _, Some(reason)) => format!("none any more ({reason})"),
+        (false, _, None) => "none, results wait here".to_owned(),
+    };
+    ui.paragraph("Leader: ", &leader);
+    for it in &status.attention {
+        let loud = ui.loud(&it.kind.to_uppercase());
+        ui.paragraph(&format!("{loud} "), &it.what);
+        ui.line(&format!("  {}", it.command));
     }
 }
 
 fn doing(agent: &AgentShown) -> String {
-    match agent.session.state.as_str() {
-        "running" => match agent.activity.state.as_str() {
-            "awaiting_approval" => "AWAITING_APPROVAL".to_owned(),
-            "awaiting_trust" => "AWAITING_TRUST".to_owned(),
-            other => other.to_owned(),
-        },
-        other => other.to_owned(),
+    match (agent.session.state.as_str(), agent.activity.state.as_str()) {
+        ("running", waits @ ("awaiting_approval" | "awaiting_trust")) => waits.to_uppercase(),
+        ("running", other) | (other, _) => other.to_owned(),
     }
 }
 
@@ -90,9 +64,12 @@ fn notes(agent: &AgentShown) -> String {
     if let Some(reason) = agent.session.reason.as_ref().or(agent.activity.reason.as_ref()) {
         notes.push(reason.clone());
     }
+    if let Some(until) = &agent.activity.until {
+        notes.push(format!("until {until}"));
+    }
     if !agent.owes.is_empty() {
         let tasks: Vec<_> = agent.owes.iter().map(|it| it.task.as_str()).collect();
-        notes.push(format!("owes {}", tasks.join(", ")));
+        notes.push(format!("owes task {}", tasks.join(", ")));
     }
     for (reason, count) in &agent.held {
         notes.push(format!("{count} held: {reason}"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use team_engine::ErrorKind;
 use team_engine::ops::{Engine, Wish};
 use team_model::{AgentName, TaskId};
 
@@ -10,8 +11,14 @@ use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Wait until something has happened: exit 0 it did, 1 it can no longer, 4 not yet
+/// Wait until something has happened
+///
+/// Exits 0 when it has, 1 when it can no longer happen, 4 when it has not happened yet.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  team-agent wait --task 3
+  team-agent wait --idle coder --timeout 30s
+  team-agent wait --event mcp.report_result")]
 #[group(skip)]
 #[command(group(clap::ArgGroup::new("wish").required(true).multiple(false)))]
 pub(crate) struct WaitArgs {
@@ -41,7 +48,8 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
     };
     let wish = match (&args.task, &args.result, &args.idle, &args.event) {
         (Some(task), ..) => Wish::Task(
-            task.parse::<TaskId>().map_err(|error| CliError::usage(error.to_string(), "give a task's number"))?,
+            task.parse::<TaskId>()
+                .map_err(|error| CliError::usage(error.to_string(), "give a task's number"))?,
         ),
         (_, Some(name), ..) => Wish::Result(agent(name)?),
         (_, _, Some(name), _) => Wish::Idle(agent(name)?),
@@ -50,6 +58,17 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
     };
     let mut engine: Engine = context.look()?;
     let waited = engine.wait(&wish, args.since, args.timeout)?;
-    if ui.is_json() { ui.json_with(waited.happened, &waited) } else { ui.line(&waited.what) }
-    Ok(u8::from(!waited.happened))
+    let failure = (!waited.happened).then(|| {
+        CliError::new(
+            ErrorKind::User,
+            "cannot_happen",
+            format!("{}, so this can no longer happen", waited.what),
+        )
+        .with_hint("run `team-agent status` to see the team")
+    });
+    Ok(ui.answer(&waited, failure.as_ref(), |ui| {
+        if waited.happened {
+            ui.line(&waited.what);
+        }
+    }))
 }

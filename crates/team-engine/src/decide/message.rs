@@ -13,8 +13,8 @@ use super::Refusal;
 pub struct SendCommand {
     /// The team it goes to.
     pub team: TeamKey,
-    /// The sender's seat in that team, if it has one.
-    pub sender: Option<AgentName>,
+    /// Who sends, as far as it is proved.
+    pub sender: Sender,
     /// How the sender is shown and can be answered.
     pub from: String,
     /// The receivers as written.
@@ -41,6 +41,29 @@ pub struct SendCommand {
     pub presentation: BTreeMap<String, String>,
     /// Arguments that were given and do not count.
     pub ignored: BTreeMap<String, String>,
+}
+
+/// Who sends a message, as far as it is proved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sender {
+    /// The person, at the leader's place.
+    Person,
+    /// A seat of the team.
+    Seat(AgentName),
+    /// Somebody of another team or workspace.
+    Elsewhere,
+    /// Nobody in particular: may write to the leader and to nobody else.
+    Unknown,
+}
+
+impl Sender {
+    /// The sender's seat in the team, if it has one.
+    fn seat(&self) -> Option<&AgentName> {
+        match self {
+            Self::Seat(name) => Some(name),
+            Self::Person | Self::Elsewhere | Self::Unknown => None,
+        }
+    }
 }
 
 /// A message of the same own id, found in the log.
@@ -97,29 +120,37 @@ pub fn near_names<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec
 }
 
 /// Resolves what a sender wrote behind `to`.
-pub fn resolve(team: &Team, sender: Option<&AgentName>, to: &[String]) -> Result<Address, Refusal> {
+pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Refusal> {
+    let sender = from.seat();
     let mut address = Address::default();
     let mut shown: Vec<String> = Vec::new();
     for wanted in to.iter().flat_map(|it| it.split(',')).map(str::trim).filter(|it| !it.is_empty()) {
         match wanted {
+            _ if *from == Sender::Unknown && wanted != "leader" => {
+                return Err(Refusal::new("not_allowed", "a caller without a seat may write to `leader` only")
+                    .with_hint("send to `leader`, or call from the agent's own session"));
+            }
             "all" | "*" => {
                 let others: Vec<_> = team.seats.keys().filter(|it| Some(*it) != sender).cloned().collect();
                 if others.is_empty() {
-                    return Err(Refusal::new("nobody_there", "there is no other agent in this team"));
+                    return Err(Refusal::new("nobody_there", "there is no other agent in this team")
+                        .with_hint("write a role file in `agents/` and run `team-agent restart`"));
                 }
                 address.seats.extend(others);
                 shown.push("all".to_owned());
             }
             "leader" => {
-                if sender.is_none() {
-                    return Err(Refusal::new("self", "a message to `leader` would go to yourself"));
+                if *from == Sender::Person {
+                    return Err(Refusal::new("self", "you are the leader: a message to `leader` would go to yourself")
+                        .with_hint(the_team_has(team)));
                 }
                 address.leader = true;
                 shown.push("leader".to_owned());
             }
             "manager" => {
                 let Some(seat) = sender.and_then(|it| team.seats.get(it)) else {
-                    return Err(Refusal::new("unknown_receiver", "only an agent has a `manager`"));
+                    return Err(Refusal::new("unknown_receiver", "only an agent has a `manager`")
+                        .with_hint(the_team_has(team)));
                 };
                 match &seat.manager {
                     Some(manager) => {
@@ -146,7 +177,7 @@ pub fn resolve(team: &Team, sender: Option<&AgentName>, to: &[String]) -> Result
         }
     }
     if shown.is_empty() {
-        return Err(Refusal::new("unknown_receiver", "no receiver is named"));
+        return Err(Refusal::new("unknown_receiver", "no receiver is named").with_hint(the_team_has(team)));
     }
     address.seats.sort();
     address.seats.dedup();
@@ -161,14 +192,28 @@ pub fn resolve(team: &Team, sender: Option<&AgentName>, to: &[String]) -> Result
 }
 
 fn unknown_receiver(team: &Team, name: &str) -> Refusal {
-    let names = || team.seats.keys().map(AgentName::as_str).chain(["leader", "all"]);
-    let near = near_names(name, names());
-    let refusal = Refusal::new("unknown_receiver", format!("no agent is named `{name}`"));
+    let names = team.seats.keys().map(AgentName::as_str).chain(["leader", "all"]);
+    unknown_name("unknown_receiver", team, name, names)
+}
+
+/// Refuses an agent's name that nobody has: with names that look like it, else with all there are.
+pub fn unknown_agent(team: &Team, name: &str) -> Refusal {
+    unknown_name("unknown_agent", team, name, team.seats.keys().map(AgentName::as_str))
+}
+
+fn unknown_name<'a>(code: &'static str, team: &Team, name: &str, names: impl Iterator<Item = &'a str>) -> Refusal {
+    let near = near_names(name, names);
+    let refusal = Refusal::new(code, format!("no agent is named `{name}`"));
     if near.is_empty() {
-        refusal.with_hint(format!("the team has: {}", names().collect::<Vec<_>>().join(", ")))
+        refusal.with_hint(the_team_has(team))
     } else {
-        refusal.with_hint(format!("did you mean `{}`?", near.join("`, `")))
+        refusal.with_hint(format!("did you mean `{}`?", near.join("` or `")))
     }
+}
+
+fn the_team_has(team: &Team) -> String {
+    let names: Vec<_> = team.seats.keys().map(AgentName::as_str).collect();
+    if names.is_empty() { "the team has no agents".to_owned() } else { format!("the team has: {}", names.join(", ")) }
 }
 
 /// Decides whether a message is accepted.
@@ -182,19 +227,20 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
     }
     if team.state != TeamState::Running {
         return Err(Refusal::new("team_stopped", format!("team `{}` is not running", command.team))
-            .with_hint("run `team-agent restart` first"));
+            .with_hint(format!("run `{}` first", super::command_for("restart", &command.team))));
     }
-    let address = resolve(team, command.sender.as_ref(), &command.to)?;
+    let address = resolve(team, &command.sender, &command.to)?;
     if let Some(reply_to) = &command.reply_to
         && let MessageId::Seq(seq) = reply_to
         && *seq > state.seq
     {
-        return Err(Refusal::new("unknown_message", format!("there is no message `{reply_to}`")));
+        return Err(Refusal::new("unknown_message", format!("there is no message `{reply_to}`"))
+            .with_hint("take the id from `team-agent inbox leader`"));
     }
     if let Some(task) = command.task
         && (task.0 == 0 || task.0 > team.last_task)
     {
-        return Err(Refusal::new("task_not_found", format!("there is no task `{task}`")));
+        return Err(super::no_such_task(team, task));
     }
     if command.watch_result && (address.seats.is_empty() || address.leader) {
         return Err(Refusal::new("not_an_agent", "only an agent can owe a result")
@@ -280,4 +326,91 @@ fn repeated(state: &State, team: &Team, command: &SendCommand) -> Result<Option<
         task: message.and_then(|it| it.task),
     };
     Ok(Some(SendOutcome { messages: vec![sent], repeated: true }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn team(names: &[&str]) -> Team {
+        let (key, mut state) = (TeamKey::new("current").unwrap(), State::default());
+        let spec = || team_model::SeatSpec {
+            role: String::new(),
+            provider: "fake".to_owned(),
+            model: None,
+            effort: None,
+            auth_mode: "subscription".to_owned(),
+            profile: None,
+            tools: Vec::new(),
+            working_directory: None,
+            instructions: Body::default(),
+        };
+        let seats = names
+            .iter()
+            .map(|it| crate::decide::StartSeat { agent: AgentName::new(it).unwrap(), spec: spec() })
+            .collect();
+        let command = crate::decide::StartCommand {
+            team: key.clone(),
+            name: "crew".to_owned(),
+            session_name: "crew".to_owned(),
+            dir: String::new(),
+            digest: String::new(),
+            goal: None,
+            leader: None,
+            seats,
+        };
+        let events = crate::decide::start_team(&state, &command).unwrap();
+        for (seq, event) in (1..).zip(&events) {
+            state.apply(seq, chrono::DateTime::UNIX_EPOCH, Some(&key), event);
+        }
+        state.teams.remove(&key).unwrap()
+    }
+
+    fn to(team: &Team, from: &Sender, to: &str) -> Result<(Vec<String>, bool), (&'static str, Option<String>)> {
+        resolve(team, from, &[to.to_owned()])
+            .map(|it| (it.seats.iter().map(ToString::to_string).collect(), it.leader))
+            .map_err(|it| (it.code, it.hint))
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_caller_without_a_seat_reaches_the_leader_and_nobody_else() {
+        let team = team(&["w1", "w2"]);
+        assert_eq!(to(&team, &Sender::Unknown, "leader"), Ok((Vec::new(), true)));
+        for receiver in ["w1", "all", "*", "manager", "leader,w1", "nobody"] {
+            assert_eq!(to(&team, &Sender::Unknown, receiver).unwrap_err().0, "not_allowed", "{receiver}");
+        }
+    }
+
+    #[test]
+    fn all_is_everybody_but_the_sender() {
+        let team = team(&["w1", "w2"]);
+        let seat = Sender::Seat(AgentName::new("w1").unwrap());
+        assert_eq!(to(&team, &seat, "all"), Ok((names(&["w2"]), false)));
+        assert_eq!(to(&team, &Sender::Person, "*"), Ok((names(&["w1", "w2"]), false)));
+        assert_eq!(to(&team, &Sender::Elsewhere, "all"), Ok((names(&["w1", "w2"]), false)));
+    }
+
+    #[test]
+    fn the_leader_can_be_reached_from_elsewhere_but_not_by_itself() {
+        let team = team(&["w1"]);
+        assert_eq!(to(&team, &Sender::Elsewhere, "leader"), Ok((Vec::new(), true)));
+        assert_eq!(to(&team, &Sender::Person, "leader").unwrap_err().0, "self");
+    }
+
+    #[test]
+    fn names_count_whole_and_in_their_case() {
+        let team = team(&["al", "alice"]);
+        assert_eq!(to(&team, &Sender::Person, "al"), Ok((names(&["al"]), false)));
+        for wrong in ["ali", "Alice", "AL"] {
+            let (code, hint) = to(&team, &Sender::Person, wrong).unwrap_err();
+            assert_eq!(code, "unknown_receiver");
+            assert!(hint.unwrap_or_default().starts_with("did you mean"), "{wrong}");
+        }
+        let (_, hint) = to(&team, &Sender::Person, "zzzzzzzz").unwrap_err();
+        assert_eq!(hint.as_deref(), Some("the team has: al, alice"));
+    }
 }

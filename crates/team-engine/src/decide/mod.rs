@@ -7,11 +7,33 @@ mod message;
 mod result;
 mod team;
 
-pub use message::{Address, PriorMessage, SendCommand, SendOutcome, SentMessage, accept_message, near_names, resolve};
+pub use message::{
+    Address, PriorMessage, SendCommand, SendOutcome, Sender, SentMessage, accept_message, near_names, resolve,
+    unknown_agent,
+};
 pub use result::{ReportCommand, ReportOutcome, Reporter, ask_human, collect, report};
 pub use team::{
     StartCommand, StartSeat, claim, delete_team, may_claim, plan_stop, restart_team, start_team,
 };
+
+/// A command of ours as somebody can paste it: with `--team` where the team is not the default one.
+pub fn command_for(words: &str, team: &team_model::TeamKey) -> String {
+    if team.as_str() == team_spec::DEFAULT_KEY {
+        format!("team-agent {words}")
+    } else {
+        format!("team-agent {words} --team {team}")
+    }
+}
+
+/// Refuses a task that was never there.
+pub fn no_such_task(team: &team_model::Team, task: team_model::TaskId) -> Refusal {
+    let hint = match team.last_task {
+        0 => "no task was given yet: `team-agent send --watch-result AGENT TEXT` gives one".to_owned(),
+        1 => "the only task is 1".to_owned(),
+        last => format!("the tasks are 1 to {last}"),
+    };
+    Refusal::new("task_not_found", format!("there is no task `{task}`")).with_hint(hint)
+}
 
 /// A wish that was not carried out; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

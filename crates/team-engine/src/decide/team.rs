@@ -5,7 +5,7 @@ use team_model::{
     Team, TeamKey, TeamState,
 };
 
-use super::Refusal;
+use super::{Refusal, command_for};
 
 /// A seat that a spec declares.
 #[derive(Debug, Clone)]
@@ -66,10 +66,18 @@ pub fn start_team(state: &State, command: &StartCommand) -> Result<Vec<Event>, R
         let key = &command.team;
         return Err(if matches!(team.state, TeamState::Running | TeamState::Stopping) {
             Refusal::new("team_running", format!("team `{key}` is running already"))
-                .with_hint(format!("see it with `team-agent status --team {key}`; `team-agent restart --team {key}` goes on with a stopped one, `team-agent delete {key} --confirm` forgets it"))
+                .with_hint(format!(
+                    "run `{}` to see it; to begin anew run `{}`, then `{}` to go on with it or `team-agent delete {key} --confirm` to forget it",
+                    command_for("status", key),
+                    command_for("shutdown", key),
+                    command_for("restart", key),
+                ))
         } else {
             Refusal::new("team_exists", format!("team `{key}` was started before and has state"))
-                .with_hint(format!("go on with `team-agent restart --team {key}`, or forget it with `team-agent delete {key} --confirm`"))
+                .with_hint(format!(
+                    "run `{}` to go on with it, or `team-agent delete {key} --confirm` to forget it",
+                    command_for("restart", key)
+                ))
         });
     }
     session_is_free(state, command)?;
@@ -109,7 +117,7 @@ pub fn restart_team(
     })?;
     if matches!(team.state, TeamState::Running | TeamState::Stopping) {
         return Err(Refusal::new("team_running", format!("team `{key}` is running"))
-            .with_hint(format!("run `team-agent shutdown --team {key}` first")));
+            .with_hint(format!("run `{}` first", command_for("shutdown", key))));
     }
     session_is_free(state, command)?;
     let mut events = vec![started(command)];
@@ -175,7 +183,7 @@ pub fn delete_team(state: &State, key: &TeamKey) -> Result<Vec<Event>, Refusal> 
     let team = known(state, key)?;
     if matches!(team.state, TeamState::Running | TeamState::Stopping) {
         return Err(Refusal::new("team_running", format!("team `{key}` is running"))
-            .with_hint(format!("run `team-agent shutdown --team {key}` first")));
+            .with_hint(format!("run `{}` first", command_for("shutdown", key))));
     }
     Ok(vec![Event::TeamDeleted {}])
 }

@@ -2,13 +2,16 @@
 
 use std::ffi::OsStr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::files::read_team;
 use super::{Engine, Scope};
-use crate::{guardian, launch, process};
+use crate::error::EngineError;
+use crate::{guardian, launch, process, workspace};
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckLevel {
     /// As it should be.
@@ -20,7 +23,7 @@ pub enum CheckLevel {
 }
 
 /// One finding.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Check {
     /// What was looked at.
     pub id: String,
@@ -32,14 +35,28 @@ pub struct Check {
     pub hint: Option<String>,
 }
 
+/// What was found.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Doctor {
+    /// Each finding.
+    pub checks: Vec<Check>,
+}
+
+impl Doctor {
+    /// Lists what stops the work.
+    pub fn failures(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|it| it.level == CheckLevel::Fail)
+    }
+}
+
 fn check(id: &str, level: CheckLevel, message: impl Into<String>, hint: Option<&str>) -> Check {
     Check { id: id.to_owned(), level, message: message.into(), hint: hint.map(str::to_owned) }
 }
 
 /// Looks at the machine and the workspace; changes nothing.
-pub fn doctor(scope: &Scope) -> Vec<Check> {
+pub fn doctor(scope: &Scope) -> Doctor {
     let mut checks = Vec::new();
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    let path = process::search_path().to_string_lossy().into_owned();
     match team_tmux::find_tmux(OsStr::new(&path)) {
         Err(error) => checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
         Ok(tmux) => match team_tmux::version(&tmux) {
@@ -51,8 +68,48 @@ pub fn doctor(scope: &Scope) -> Vec<Check> {
     }
     checks.push(locale());
     checks.extend(providers(&path));
-    checks.extend(workspace(scope));
+    checks.extend(place(scope));
+    checks.extend(team(scope, &path));
+    Doctor { checks }
+}
+
+/// Whether the team's files are right and its programs are there, for a team that could be started.
+fn team(scope: &Scope, path: &str) -> Vec<Check> {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let Ok(root) = workspace::discover(scope.workspace.as_deref(), &cwd) else { return Vec::new() };
+    let spec = match read_team(&root, None, scope.team.as_deref()) {
+        Ok((_, spec)) => spec,
+        Err(EngineError::Spec(errors)) => {
+            let message = format!("the team's files have {} errors, the first: {}", errors.0.len(), first_line(&errors));
+            return vec![check("team", CheckLevel::Fail, message, Some("run `team-agent compile` to see all of them"))];
+        }
+        // No team here, or none under that name: that is no fault of the machine.
+        Err(_) => return Vec::new(),
+    };
+    let count = spec.seats.len();
+    let agents = if count == 1 { "agent" } else { "agents" };
+    let mut checks =
+        vec![check("team", CheckLevel::Ok, format!("team {} ({}), {count} {agents}", spec.name, spec.key), None)];
+    let mut seen = Vec::new();
+    for seat in &spec.seats {
+        let Some(provider) = team_provider::providers().iter().find(|it| it.name == seat.provider) else { continue };
+        if !provider.listed || seen.contains(&provider.program) {
+            continue;
+        }
+        seen.push(provider.program);
+        if launch::find_program(provider.program, path).is_none() {
+            let message = format!("agent {} needs `{}`, which is not on the PATH", seat.name, provider.program);
+            let hint = format!("install `{}`, or put its directory on the PATH", provider.program);
+            checks.push(check("team.provider", CheckLevel::Fail, message, Some(&hint)));
+        }
+    }
     checks
+}
+
+fn first_line(errors: &team_spec::SpecErrors) -> String {
+    let Some(it) = errors.0.first() else { return String::new() };
+    let place = if it.line == 0 { it.file.clone() } else { format!("{}:{}", it.file, it.line) };
+    format!("{} ({place})", it.message)
 }
 
 fn locale() -> Check {
@@ -65,13 +122,13 @@ fn locale() -> Check {
             "locale",
             CheckLevel::Warn,
             format!("the locale `{name}` is not UTF-8; panes use UTF-8 all the same"),
-            Some("set LANG=C.UTF-8 to see other scripts in this terminal"),
+            Some("run `export LANG=C.UTF-8` to see other scripts in this terminal"),
         ),
         None => check(
             "locale",
             CheckLevel::Warn,
             "no locale is set; panes use UTF-8 all the same",
-            Some("set LANG=C.UTF-8 to see other scripts in this terminal"),
+            Some("run `export LANG=C.UTF-8` to see other scripts in this terminal"),
         ),
     }
 }
@@ -81,7 +138,7 @@ fn providers(path: &str) -> Vec<Check> {
     for known in team_provider::providers().iter().filter(|it| it.listed) {
         let id = format!("provider.{}", known.name);
         let Some(program) = launch::find_program(known.program, path) else {
-            let message = format!("`{}` is not on the PATH", known.program);
+            let message = format!("{} is not installed (no `{}` on the PATH)", known.name, known.program);
             checks.push(check(&id, CheckLevel::Ok, message, None));
             continue;
         };
@@ -95,11 +152,13 @@ fn providers(path: &str) -> Vec<Check> {
             .map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned());
         let Some(told) = told else {
             let message = format!("`{}` does not tell its version", program.display());
-            checks.push(check(&id, CheckLevel::Warn, message, None));
+            let hint = format!("run `{} --version` to see what it says", program.display());
+            checks.push(check(&id, CheckLevel::Warn, message, Some(&hint)));
             continue;
         };
         let version: String = told
             .split(|it: char| !(it.is_ascii_digit() || it == '.'))
+            .map(|it| it.trim_matches('.'))
             .find(|it| it.contains('.') && it.starts_with(|it: char| it.is_ascii_digit()))
             .unwrap_or_default()
             .to_owned();
@@ -124,7 +183,7 @@ fn verdict(id: &str, name: &str, version: &str) -> Check {
     }
 }
 
-fn workspace(scope: &Scope) -> Vec<Check> {
+fn place(scope: &Scope) -> Vec<Check> {
     let mut checks = Vec::new();
     let engine = match Engine::look(scope) {
         Ok(engine) => engine,
@@ -133,9 +192,9 @@ fn workspace(scope: &Scope) -> Vec<Check> {
             return checks;
         }
     };
-    let workspace = &engine.workspace;
-    checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", workspace.root.display()), None));
-    match workspace.tmux_socket() {
+    let place = &engine.workspace;
+    checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", place.root.display()), None));
+    match place.tmux_socket() {
         Ok(socket) => checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None)),
         Err(error) => checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
     }
@@ -148,7 +207,7 @@ fn workspace(scope: &Scope) -> Vec<Check> {
             "log",
             CheckLevel::Warn,
             "the log has lines that were lost or changed; what was open across them is `unknown`",
-            Some("run `team-agent events` and look for log.damaged and log.tampered"),
+            Some("run `team-agent events | grep -E 'log.(damaged|tampered)'` to see where"),
         )),
         Err(error) => checks.push(check("log", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
     }
@@ -165,12 +224,12 @@ fn workspace(scope: &Scope) -> Vec<Check> {
             }
         }
     }
-    if store.state.coordinator.is_some() && guardian::connect(workspace).is_none() {
+    if store.state.coordinator.is_some() && guardian::connect(place).is_none() {
         checks.push(check(
             "coordinator",
             CheckLevel::Warn,
             "the coordinator ended without a word",
-            Some("run any command that changes something, for example `team-agent send`; it starts a successor"),
+            Some("the next command that changes something starts a successor; `team-agent coordinator --foreground` shows what it says"),
         ));
     }
     checks

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{SeatState, TeamKey, TeamState};
 
 use super::Engine;
 use crate::coordinator::{Answer, Request};
-use crate::decide::Refusal;
+use crate::decide::{self, Refusal};
 use crate::error::EngineError;
 use crate::{guardian, process};
 
@@ -17,7 +18,7 @@ use crate::{guardian, process};
 const SHUTDOWN: Duration = Duration::from_secs(20);
 
 /// A team that was shut down.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ShutDown {
     /// The team.
     pub team: String,
@@ -34,12 +35,19 @@ pub struct ShutDown {
 }
 
 /// A team that was deleted.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Deleted {
     /// The team.
     pub team: String,
     /// What stays on disk.
     pub kept: Vec<PathBuf>,
+}
+
+/// The command that shows a screen.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Attach {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
 }
 
 /// What `attach` runs.
@@ -78,7 +86,7 @@ impl Engine {
         if !already {
             self.ask(&Request::Shutdown { team: key.to_string(), now })?;
             let limit = self.clock.elapsed() + SHUTDOWN;
-            let done = self.follow_until(limit, |state| {
+            let done = self.follow_tended(limit, |state| {
                 let team = state.teams.get(&key);
                 let stopped = team.is_none_or(|it| matches!(it.state, TeamState::Stopped | TeamState::Lost));
                 let any = state.teams.values().any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
@@ -86,19 +94,21 @@ impl Engine {
                 (stopped && (any || state.coordinator.is_none())).then_some(())
             })?;
             if done.is_none() {
-                return Err(EngineError::NotYet(format!("team `{key}` is still shutting down")));
+                return Err(EngineError::NotYet {
+                    message: format!("team `{key}` is still shutting down"),
+                    hint: Some(format!("run `{}` to see what still runs", decide::command_for("status", &key))),
+                });
             }
             self.forget_secrets(&key);
         }
         let team = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
-        let flag = if key.as_str() == team_spec::DEFAULT_KEY { String::new() } else { format!(" --team {key}") };
         Ok(ShutDown {
             team: key.to_string(),
             stopped: live,
             uncollected: team.results.uncollected.len(),
             open_tasks: team.tasks.len(),
             already,
-            restart: format!("team-agent restart{flag}"),
+            restart: decide::command_for("restart", &key),
         })
     }
 
@@ -113,7 +123,7 @@ impl Engine {
         let key = self.team()?;
         if !confirm {
             return Err(Refusal::new("not_confirmed", format!("deleting team `{key}` forgets its tasks, messages and results"))
-                .with_hint(format!("add `--confirm`: team-agent delete {key} --confirm"))
+                .with_hint(format!("run `team-agent delete {key} --confirm` to do it"))
                 .into());
         }
         self.ask(&Request::Delete { team: key.to_string() })?;
@@ -134,31 +144,27 @@ impl Engine {
     pub fn attach(&self, agent: Option<&str>, may_type: bool) -> Result<AttachTarget, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
-        let team = store.state.teams.get(&key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
-        let restart = "run `team-agent restart` to start it again";
+        let team = self.team_state(&key)?;
+        let restart = format!("run `{}` to start it again", decide::command_for("restart", &key));
         let server = store.state.server.as_ref().filter(|it| process::is_alive(&it.process)).ok_or_else(|| {
             Refusal::new("team_stopped", format!("team `{key}` has no terminal: it is not running")).with_hint(restart)
         })?;
         let pane = match agent {
             None => None,
             Some(name) => {
-                let (found, seat) = team.find_seat(name).ok_or_else(|| {
-                    let near = crate::decide::near_names(name, team.seats.keys().map(team_model::AgentName::as_str));
-                    let refusal = Refusal::new("unknown_agent", format!("no agent is named `{name}`"));
-                    match near.first() {
-                        Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-                        None => refusal,
-                    }
-                })?;
+                let (found, seat) = team.find_seat(name).ok_or_else(|| decide::unknown_agent(team, name))?;
                 let live = matches!(seat.state, SeatState::Starting | SeatState::Running);
                 let pane = seat.spawn.as_ref().filter(|_| live).and_then(|it| it.pane.clone());
                 Some(pane.ok_or_else(|| {
                     Refusal::new("no_session", format!("agent `{found}` has no session ({})", seat.state.as_str()))
-                        .with_hint(format!("run `team-agent explain {found}` to see why"))
+                        .with_hint(format!(
+                            "run `{}` to see why",
+                            decide::command_for(&format!("explain {found}"), &key)
+                        ))
                 })?)
             }
         };
-        let tmux = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_default())?;
+        let tmux = team_tmux::find_tmux(&process::search_path())?;
         let endpoint = team_tmux::Endpoint { tmux, socket: PathBuf::from(&server.socket) };
         let pane = pane.map(|it| it.parse()).transpose().map_err(|_| EngineError::Gone {
             what: "pane of",

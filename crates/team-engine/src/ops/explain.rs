@@ -1,5 +1,6 @@
 //! Why an agent or a message is where it is, from the log.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{Event, MessageId};
 
@@ -12,7 +13,7 @@ use crate::error::EngineError;
 use crate::store::Line;
 
 /// One step on the way.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct StepShown {
     /// The line.
     pub seq: u64,
@@ -25,7 +26,7 @@ pub struct StepShown {
 }
 
 /// An answer to "why".
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Explained {
     /// What it is about.
     pub about: String,
@@ -54,7 +55,7 @@ impl Engine {
     pub fn explain(&self, about: &str) -> Result<Explained, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
-        let team = store.state.teams.get(&key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
+        let team = self.team_state(&key)?;
         if let Some((name, _)) = team.find_seat(about) {
             let name = name.clone();
             return self.explain_agent(&name);
@@ -69,7 +70,7 @@ impl Engine {
         let refusal = Refusal::new("not_found", format!("`{about}` is no agent and no message of this team"));
         Err(match near.first() {
             Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-            None => refusal.with_hint("run `team-agent status` to see the agents"),
+            None => refusal.with_hint(format!("run `{}` to see the agents", crate::decide::command_for("status", &key))),
         }
         .into())
     }

@@ -2,35 +2,74 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_spec::{AuthMode, Known, Spec, TeamSource};
 
 use crate::error::EngineError;
+use crate::workspace;
 
 /// What `init` wrote.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Initialized {
-    /// The files, relative to the workspace.
+    /// The files, relative to the workspace; none if a team was there already.
     pub files: Vec<PathBuf>,
+    /// The team's directory, relative to the workspace.
+    pub team_directory: PathBuf,
+}
+
+/// A profile that was written.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ProfileWritten {
+    /// Its name.
+    pub profile: String,
+    /// Its file, relative to the workspace.
+    pub path: PathBuf,
+    /// How an agent with it logs in.
+    pub auth_mode: String,
 }
 
 /// Writes a first team into a workspace; never overwrites.
 pub fn init(workspace: &Path) -> Result<Initialized, EngineError> {
-    let files = team_spec::init_team(workspace)
-        .map_err(|source| EngineError::Io { doing: "write a team into", path: workspace.to_owned(), source })?;
-    let root = std::fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned());
-    let files = files.into_iter().map(|it| it.strip_prefix(&root).map(Path::to_owned).unwrap_or(it)).collect();
-    Ok(Initialized { files })
+    let root = workspace::absolute(workspace)?;
+    workspace::prepare(&root)?;
+    let files = team_spec::init_team(&root)
+        .map_err(|source| EngineError::Io { doing: "write a team into", path: root.clone(), source })?;
+    let files = files.iter().map(|it| below(&root, it)).collect();
+    Ok(Initialized { files, team_directory: Path::new(team_spec::TEAM_DIR).join(team_spec::DEFAULT_KEY) })
+}
+
+fn below(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(root).unwrap_or(path).to_owned()
 }
 
 /// Writes a profile; one that exists stays untouched.
-pub fn init_profile(workspace: &Path, name: &str, auth_mode: AuthMode) -> Result<PathBuf, EngineError> {
-    let dir = workspace.join(team_spec::TEAM_DIR).join(team_spec::DEFAULT_KEY);
-    Ok(team_spec::init_profile(&dir, name, auth_mode)?)
+///
+/// It may be the first thing that is ever written in a workspace, so what keeps it out of git is written before it.
+pub fn init_profile(
+    workspace: &Path,
+    team: Option<&str>,
+    name: &str,
+    auth_mode: AuthMode,
+) -> Result<ProfileWritten, EngineError> {
+    let key = team_model::TeamKey::new(team.unwrap_or(team_spec::DEFAULT_KEY)).map_err(|error| EngineError::Usage {
+        message: error.to_string(),
+        hint: Some("give the team's directory name below `.team/`, such as `current`".to_owned()),
+    })?;
+    team_spec::check_name(name)?;
+    let root = workspace::absolute(workspace)?;
+    workspace::prepare(&root)?;
+    let dir = root.join(team_spec::TEAM_DIR).join(key.as_str());
+    let path = team_spec::init_profile(&dir, name, auth_mode)?;
+    Ok(ProfileWritten {
+        profile: name.to_owned(),
+        path: below(&root, &path),
+        auth_mode: auth_mode.as_str().to_owned(),
+    })
 }
 
 /// A team's files, read.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Compiled {
     /// Its key.
     pub team: String,
@@ -45,7 +84,7 @@ pub struct Compiled {
 }
 
 /// A seat as its role file describes it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CompiledSeat {
     /// Its name.
     pub name: String,

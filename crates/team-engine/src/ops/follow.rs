@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{AgentName, Event, SeatState, State, TaskId, TeamKey};
 
 use super::Engine;
-use crate::decide::Refusal;
 use crate::error::EngineError;
+use crate::guardian::Guardian;
 use crate::store::Line;
+
+/// How often a command that waits looks whether the coordinator is still there.
+const TEND: Duration = Duration::from_millis(200);
 
 /// What somebody waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub enum Wish {
 }
 
 /// How waiting ended.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Waited {
     /// Whether it happened.
     pub happened: bool,
@@ -36,7 +40,7 @@ pub struct Waited {
 }
 
 /// One line of the log for people and programs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct EventLine {
     /// Its place.
     pub seq: u64,
@@ -87,6 +91,26 @@ impl Engine {
         }
     }
 
+    /// Follows the log like [`Engine::follow_until`], and sees to it that a coordinator runs meanwhile: there may be no
+    /// seat that does.
+    pub(crate) fn follow_tended<T>(
+        &mut self,
+        limit: Duration,
+        mut look: impl FnMut(&State) -> Option<T>,
+    ) -> Result<Option<T>, EngineError> {
+        let mut guardian = Guardian::new(&self.workspace);
+        loop {
+            let now = self.clock.elapsed();
+            if let Some(found) = self.follow_until(limit.min(now + TEND), &mut look)? {
+                return Ok(Some(found));
+            }
+            if self.clock.elapsed() >= limit {
+                return Ok(None);
+            }
+            guardian.check();
+        }
+    }
+
     /// Waits for something; `Ok(false)` says that it can no longer happen.
     pub fn wait(&mut self, wish: &Wish, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
         if let Wish::Event(wanted) = wish {
@@ -102,7 +126,16 @@ impl Engine {
             .map(|it| it.results.uncollected.keys().copied().collect())
             .unwrap_or_default();
         let found = self.follow_until(limit, |state| reached(state, &key, wish, &had))?;
-        found.ok_or_else(|| EngineError::NotYet(format!("not yet: {}", wish_words(wish))))
+        found.ok_or_else(|| {
+            let about = match wish {
+                Wish::Result(agent) | Wish::Idle(agent) => format!("explain {agent}"),
+                Wish::Task(_) | Wish::Event(_) => "status".to_owned(),
+            };
+            EngineError::NotYet {
+                message: wish_words(wish),
+                hint: Some(format!("run `{}` to see why", crate::decide::command_for(&about, &key))),
+            }
+        })
     }
 
     fn wait_event(&mut self, wanted: &str, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
@@ -122,7 +155,10 @@ impl Engine {
             }
             let _ = more;
             if Instant::now() >= limit {
-                return Err(EngineError::NotYet(format!("not yet: no `{wanted}` since line {from}")));
+                return Err(EngineError::NotYet {
+                    message: format!("no `{wanted}` was written behind line {from}"),
+                    hint: Some("`--since 0` counts what was written before, too".to_owned()),
+                });
             }
         }
     }
@@ -162,10 +198,10 @@ pub(crate) fn type_of(event: &Event) -> String {
 
 fn wish_words(wish: &Wish) -> String {
     match wish {
-        Wish::Task(task) => format!("task {task} is open"),
-        Wish::Result(agent) => format!("{agent} has no new result"),
-        Wish::Idle(agent) => format!("{agent} is not idle"),
-        Wish::Event(wanted) => format!("no {wanted}"),
+        Wish::Task(task) => format!("task {task} is still open"),
+        Wish::Result(agent) => format!("`{agent}` has no result to collect"),
+        Wish::Idle(agent) => format!("`{agent}` is not idle"),
+        Wish::Event(wanted) => format!("no `{wanted}` was written"),
     }
 }
 
@@ -173,16 +209,10 @@ fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineErr
     let Some(team) = state.teams.get(key) else { return Ok(()) };
     match wish {
         Wish::Task(task) if task.0 == 0 || task.0 > team.last_task => {
-            Err(Refusal::new("task_not_found", format!("there is no task `{task}`")).into())
+            Err(crate::decide::no_such_task(team, *task).into())
         }
         Wish::Result(agent) | Wish::Idle(agent) if !team.seats.contains_key(agent) => {
-            let near = crate::decide::near_names(agent.as_str(), team.seats.keys().map(AgentName::as_str));
-            let refusal = Refusal::new("unknown_agent", format!("no agent is named `{agent}`"));
-            Err(match near.first() {
-                Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-                None => refusal,
-            }
-            .into())
+            Err(crate::decide::unknown_agent(team, agent.as_str()).into())
         }
         _ => Ok(()),
     }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{
     AgentName, By, Event, MessageId, MessageKind, Receipt, ReceiptStep, State, TaskId, TeamKey,
 };
 
 use super::{Caller, Engine, Scope};
-use crate::decide::{self, PriorMessage, Refusal, SendCommand, SendOutcome};
+use crate::decide::{self, PriorMessage, Refusal, SendCommand, SendOutcome, Sender};
 use crate::error::EngineError;
 use crate::guardian;
 use crate::workspace::Workspace;
@@ -61,7 +62,7 @@ pub struct SendArgs {
 }
 
 /// Where a message stands with one receiver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReceiptShown {
     /// The step.
     pub step: String,
@@ -76,7 +77,7 @@ pub struct ReceiptShown {
 }
 
 /// A message and one receiver of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SentTo {
     /// The message.
     pub message_id: String,
@@ -90,7 +91,7 @@ pub struct SentTo {
 }
 
 /// A message that was accepted.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sent {
     /// The first message.
     pub message_id: String,
@@ -111,8 +112,17 @@ pub struct Sent {
     pub receivers: Vec<SentTo>,
 }
 
+/// What was sent to an agent or to the leader.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Inbox {
+    /// The receiver.
+    pub agent: String,
+    /// Its messages, newest last.
+    pub messages: Vec<InboxEntry>,
+}
+
 /// A message in an inbox.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct InboxEntry {
     /// Its id.
     pub message_id: String,
@@ -142,10 +152,12 @@ impl Engine {
         }
         let key = self.team()?;
         let (sender, from) = match &self.caller {
-            Caller::Person => (None, "leader".to_owned()),
-            Caller::Seat { team, agent, .. } if *team == key => (Some(agent.clone()), agent.to_string()),
-            Caller::Seat { team, agent, .. } => (None, format!("{}::{team}/{agent}", self.workspace.root.display())),
-            Caller::Unproved => (None, "unknown".to_owned()),
+            Caller::Person => (Sender::Person, "leader".to_owned()),
+            Caller::Seat { team, agent, .. } if *team == key => (Sender::Seat(agent.clone()), agent.to_string()),
+            Caller::Seat { team, agent, .. } => {
+                (Sender::Elsewhere, format!("{}::{team}/{agent}", self.workspace.root.display()))
+            }
+            Caller::Unproved => (Sender::Unknown, "unknown".to_owned()),
         };
         let by = self.by();
         self.send_as(&key, sender, from, &by, args, step, wait)
@@ -155,7 +167,7 @@ impl Engine {
     fn send_as(
         &mut self,
         key: &TeamKey,
-        sender: Option<AgentName>,
+        sender: Sender,
         from: String,
         by: &By,
         args: &SendArgs,
@@ -179,7 +191,9 @@ impl Engine {
             .as_deref()
             .map(str::parse::<MessageId>)
             .transpose()
-            .map_err(|error| Refusal::new("bad_message_id", error.to_string()))?;
+            .map_err(|error| {
+                Refusal::new("bad_message_id", error.to_string()).with_hint("take the id from `team-agent inbox leader`")
+            })?;
         let now = self.clock.now();
         let store = self.store_mut()?;
         let prior = match &args.id {
@@ -332,27 +346,17 @@ impl Engine {
     }
 
     /// Lists what was sent to an agent or to the leader, newest last; marks nothing.
-    pub fn inbox(&self, name: &str, limit: usize) -> Result<Vec<InboxEntry>, EngineError> {
+    pub fn inbox(&self, name: &str, limit: usize) -> Result<Inbox, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
-        let team = store.state.teams.get(&key);
+        let team = self.team_state(&key)?;
         let agent = if name == "leader" {
             None
         } else {
-            let known = team.and_then(|it| it.find_seat(name)).map(|(it, _)| it.clone());
-            Some(known.ok_or_else(|| {
-                let near = decide::near_names(
-                    name,
-                    team.iter().flat_map(|it| it.seats.keys()).map(AgentName::as_str),
-                );
-                let refusal = Refusal::new("unknown_agent", format!("no agent is named `{name}`"));
-                match near.first() {
-                    Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-                    None => refusal,
-                }
-            })?)
+            let known = team.find_seat(name).map(|(it, _)| it.clone());
+            Some(known.ok_or_else(|| decide::unknown_agent(team, name))?)
         };
-        let since = team.map_or(0, |it| it.since);
+        let since = team.since;
         let mut entries = Vec::new();
         for line in store.find("messages")?.into_iter().filter(|it| it.seq > since).rev() {
             if line.team.as_deref() != Some(key.as_str()) || entries.len() >= limit {
@@ -378,7 +382,7 @@ impl Engine {
             });
         }
         entries.reverse();
-        Ok(entries)
+        Ok(Inbox { agent: agent.map_or_else(|| "leader".to_owned(), |it| it.to_string()), messages: entries })
     }
 
     /// Sends into another workspace: the message is an entry of that log.
@@ -395,9 +399,14 @@ impl Engine {
             Refusal::new("unknown_receiver", format!("`{address}` is not `<team>/<agent>`"))
                 .with_hint("write `<workspace>::<team>/<agent>`")
         })?;
-        let from = match &self.caller {
-            Caller::Seat { team, agent, .. } => format!("{}::{team}/{agent}", self.workspace.root.display()),
-            _ => format!("{}::{}/leader", self.workspace.root.display(), self.team().map(|it| it.to_string()).unwrap_or_else(|_| team_spec::DEFAULT_KEY.to_owned())),
+        let here = self.workspace.root.display();
+        let (sender, from) = match &self.caller {
+            Caller::Seat { team, agent, .. } => (Sender::Elsewhere, format!("{here}::{team}/{agent}")),
+            Caller::Person => {
+                let team = self.team().map_or_else(|_| team_spec::DEFAULT_KEY.to_owned(), |it| it.to_string());
+                (Sender::Elsewhere, format!("{here}::{team}/leader"))
+            }
+            Caller::Unproved => (Sender::Unknown, "unknown".to_owned()),
         };
         let scope = Scope { workspace: Some(root), team: Some(team.to_owned()), seat_file: None };
         let mut there = Engine::look(&scope)?;
@@ -407,7 +416,7 @@ impl Engine {
         let by = By::Remote { address: from.clone() };
         let args = SendArgs { to: vec![agent.to_owned()], ..args.clone() };
         // The leader there is not this sender, so it may be addressed.
-        there.send_as(&key, None, from, &by, &args, step, wait)
+        there.send_as(&key, sender, from, &by, &args, step, wait)
     }
 
     /// A path, or the name of a directory with a live team.
@@ -442,7 +451,7 @@ fn parse_task(text: &str) -> Result<TaskId, EngineError> {
     text.parse().map_err(|_| {
         let number: String = text.chars().filter(char::is_ascii_digit).collect();
         let refusal = Refusal::new("bad_task_id", format!("`{text}` is no task id"));
-        if number.is_empty() { refusal } else { refusal.with_hint(number) }.into()
+        refusal.with_hint(if number.is_empty() { "a task id is a number, such as 3".to_owned() } else { number }).into()
     })
 }
 

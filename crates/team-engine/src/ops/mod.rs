@@ -24,18 +24,18 @@ use crate::seat_file::{SEAT_VARIABLE, SeatFile};
 use crate::store::Store;
 use crate::workspace::{self, Workspace, WorkspaceError};
 
-pub use doctor::{Check, CheckLevel, doctor};
-pub use end::{AttachTarget, Deleted, ShutDown};
+pub use doctor::{Check, CheckLevel, Doctor, doctor};
+pub use end::{Attach, AttachTarget, Deleted, ShutDown};
 pub use explain::{Explained, StepShown};
 pub(crate) use files::known;
-pub use files::{Compiled, CompiledSeat, Initialized, compile, init, init_profile};
+pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, compile, init, init_profile};
 pub use follow::{EventLine, Waited, Wish};
-pub use message::{InboxEntry, ReceiptShown, SendArgs, Sent, SentTo, Text};
+pub use message::{Inbox, InboxEntry, ReceiptShown, SendArgs, Sent, SentTo, Text};
 pub use read::{ReadAgent, TeamRead};
-pub use result::{ReportArgs, Reported, ResultShown};
+pub use result::{Collected, ReportArgs, Reported, ResultShown, Results, TestShown};
 pub use start::{Progress, SeatProgress, StartOptions, Started};
 pub use status::{
-    ActivityShown, AgentShown, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown, Status,
+    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown, Status,
 };
 
 /// The version of the shape of every answer in JSON.
@@ -86,15 +86,17 @@ impl Engine {
         let seat = named.as_ref().and_then(|path| Some((path.clone(), SeatFile::read(path).ok()?)));
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = match (&scope.workspace, &seat) {
-            (None, Some((_, seat))) => seat.workspace.clone(),
+            (None, Some((_, seat))) => Workspace::present_root(&seat.state_dir, &seat.workspace),
             (given, _) => workspace::discover(given.as_deref(), &cwd)?,
         };
         let workspace = Workspace::look(&root)?;
         let store = Store::look(&workspace)?;
         let caller = match (&named, seat) {
-            (_, Some((path, seat))) => proved(&path, &seat),
-            (Some(_), None) => Caller::Unproved,
-            (None, None) => Caller::Person,
+            // In another workspace a seat is nobody.
+            (_, Some((path, seat))) if seat.workspace_id == workspace.id => proved(&path, &seat),
+            (Some(_), _) => Caller::Unproved,
+            (None, _) if crate::seat::is_above() => Caller::Unproved,
+            (None, _) => Caller::Person,
         };
         let team = match (&scope.team, &caller) {
             (None, Caller::Seat { team, .. }) => Some(team.to_string()),
@@ -112,18 +114,8 @@ impl Engine {
 
     pub(crate) fn make_writable(&mut self) -> Result<(), EngineError> {
         if self.store.is_none() || self.workspace.id.is_empty() {
-            let copied_from = self.workspace.copied_from.clone();
             self.workspace = Workspace::open(&self.workspace.root)?;
-            let mut store = Store::open(&self.workspace)?;
-            if copied_from.is_some() {
-                let id = self.workspace.id.clone();
-                store.decide(self.clock.now(), &By::Log, None, |state| {
-                    let teams = state.teams.keys().cloned().collect();
-                    let adopted = team_model::Event::WorkspaceAdopted { id, copied_from, teams };
-                    Ok((vec![adopted], ()))
-                })?;
-            }
-            self.store = Some(store);
+            self.store = Some(Store::open(&self.workspace)?);
         }
         Ok(())
     }
@@ -141,6 +133,22 @@ impl Engine {
     /// Who calls.
     pub fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// Speaks for nobody unless a seat vouches for it, as a tool server does: it is started by a program, and a
+    /// program is never the person.
+    #[must_use]
+    pub fn without_person(mut self) -> Self {
+        if self.caller == Caller::Person {
+            self.caller = Caller::Unproved;
+        }
+        self
+    }
+
+    /// What is known of a team.
+    pub(crate) fn team_state(&self, key: &TeamKey) -> Result<&team_model::Team, EngineError> {
+        let found = self.store()?.state.teams.get(key);
+        found.ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })
     }
 
     pub(crate) fn by(&self) -> By {
@@ -171,11 +179,14 @@ impl Engine {
 
     fn no_team(&self) -> EngineError {
         let refusal = Refusal::new("not_started", format!("no team was started in `{}`", self.workspace.root.display()));
-        let has_spec = self.workspace.team_root().join("current").is_dir();
-        let hint = if has_spec {
-            "run `team-agent quick-start` to start it"
+        let home = self.workspace.team_root().join(self.team.as_deref().unwrap_or(team_spec::DEFAULT_KEY));
+        let has_spec = home.join("TEAM.md").is_file() || home.join("agents").is_dir();
+        let hint = if !has_spec {
+            "run `team-agent init`, then `team-agent quick-start`".to_owned()
+        } else if let Some(team) = &self.team {
+            format!("run `team-agent quick-start .team/{team}` to start it")
         } else {
-            "run `team-agent init`, then `team-agent quick-start`"
+            "run `team-agent quick-start` to start it".to_owned()
         };
         refusal.with_hint(hint).into()
     }
@@ -198,7 +209,9 @@ impl Engine {
                 [] => {
                     let refusal = Refusal::new("no_such_team", format!("no team `{wanted}` was started here"));
                     let names: Vec<_> = teams.keys().map(TeamKey::as_str).collect();
-                    let hint = if names.is_empty() {
+                    let hint = if self.workspace.team_root().join(wanted).join("TEAM.md").is_file() {
+                        format!("run `team-agent quick-start .team/{wanted}` to start it")
+                    } else if names.is_empty() {
                         "run `team-agent quick-start` to start one".to_owned()
                     } else {
                         format!("there is: {}", names.join(", "))

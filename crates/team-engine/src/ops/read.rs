@@ -64,9 +64,10 @@ impl Engine {
         let all_of_it = self.caller == Caller::Person;
         let mut you = BTreeMap::new();
         let seat = me.as_ref().and_then(|it| team.seats.get(it));
-        you.insert("name".to_owned(), Value::from(me.as_ref().map_or("leader", |it| it.as_str())));
+        let nobody = if all_of_it { "leader" } else { "unknown" };
+        you.insert("name".to_owned(), Value::from(me.as_ref().map_or(nobody, |it| it.as_str())));
         you.insert("role".to_owned(), Value::from(seat.map(|it| it.spec.role.clone())));
-        you.insert("lead".to_owned(), Value::from(seat.is_none_or(|it| it.lead)));
+        you.insert("lead".to_owned(), Value::from(seat.map_or(all_of_it, |it| it.lead)));
         you.insert(
             "manager".to_owned(),
             Value::from(seat.map(|it| it.manager.as_ref().map_or("leader".to_owned(), ToString::to_string))),

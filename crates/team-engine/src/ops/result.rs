@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
 
-use super::Engine;
+use super::{Caller, Engine};
 use super::message::Text;
-use crate::decide::{self, ReportCommand};
+use crate::decide::{self, Refusal, ReportCommand};
 use crate::error::EngineError;
 use crate::store::Line;
 
@@ -35,7 +36,7 @@ pub struct ReportArgs {
 }
 
 /// A report that was recorded.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Reported {
     /// The result.
     pub result_id: String,
@@ -51,8 +52,35 @@ pub struct Reported {
     pub message: String,
 }
 
+/// Results that were handed out now.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Collected {
+    /// How many.
+    pub collected: usize,
+    /// Each, oldest first.
+    pub results: Vec<ResultShown>,
+}
+
+/// Results, collected or not.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Results {
+    /// Each, oldest first.
+    pub results: Vec<ResultShown>,
+}
+
+/// A test that a report names.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct TestShown {
+    /// The command.
+    pub command: String,
+    /// `passed`, `failed` or `skipped`.
+    pub status: String,
+    /// A remark.
+    pub note: Option<String>,
+}
+
 /// A result for people and programs.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ResultShown {
     /// Its id.
     pub result_id: String,
@@ -70,9 +98,21 @@ pub struct ResultShown {
     pub summary: String,
     /// The long form.
     pub text: Option<String>,
-    /// Tests, changes and so on.
-    pub lists: Artifacts,
-    /// How it came.
+    /// Tests and how they ended.
+    pub tests: Vec<TestShown>,
+    /// What was changed.
+    pub changes: Vec<String>,
+    /// What was made.
+    pub artifacts: Vec<String>,
+    /// What may go wrong.
+    pub risks: Vec<String>,
+    /// What should come next.
+    pub next_actions: Vec<String>,
+    /// What proves it.
+    pub evidence: Vec<String>,
+    /// What was learned.
+    pub lessons: Vec<String>,
+    /// `mcp` or `cli`.
     pub via: String,
     /// Whether an older start of the seat made it.
     pub late: bool,
@@ -117,7 +157,13 @@ impl Engine {
     }
 
     /// Hands out each result that was not collected yet, once.
-    pub fn collect(&mut self) -> Result<Vec<ResultShown>, EngineError> {
+    pub fn collect(&mut self) -> Result<Collected, EngineError> {
+        if self.caller != Caller::Person {
+            // What an agent took would never be seen by those it is for.
+            return Err(Refusal::new("not_allowed", "an agent may not collect the team's results")
+                .with_hint("look at them without taking them: run `team-agent results`")
+                .into());
+        }
         let key = self.team()?;
         let (now, by) = (self.clock.now(), self.by());
         let store = self.store_mut()?;
@@ -137,11 +183,12 @@ impl Engine {
         }
         let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
         let taken = store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
-        Ok(results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect())
+        let results: Vec<_> = results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect();
+        Ok(Collected { collected: results.len(), results })
     }
 
     /// Lists all results, collected or not; marks nothing.
-    pub fn results(&self, case: Option<&str>, limit: usize) -> Result<Vec<ResultShown>, EngineError> {
+    pub fn results(&self, case: Option<&str>, limit: usize) -> Result<Results, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
         let team = store.state.teams.get(&key);
@@ -160,7 +207,7 @@ impl Engine {
             }
         }
         results.reverse();
-        Ok(results)
+        Ok(Results { results })
     }
 
     /// How many results wait.
@@ -189,7 +236,17 @@ fn shown(store: &crate::store::Store, line: Line, collected: bool) -> Result<Opt
         case_id,
         summary,
         text,
-        lists,
+        tests: lists
+            .tests
+            .into_iter()
+            .map(|it| TestShown { command: it.command, status: it.status.to_string(), note: it.note })
+            .collect(),
+        changes: lists.changes,
+        artifacts: lists.artifacts,
+        risks: lists.risks,
+        next_actions: lists.next_actions,
+        evidence: lists.evidence,
+        lessons: lists.lessons,
         via,
         late,
         collected,

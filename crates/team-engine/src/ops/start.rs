@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{AgentName, LeaderBinding, SeatState, TeamKey, TeamState};
+use team_model::{AgentName, LeaderBinding, SeatState, State, TeamKey, TeamState};
 
 use super::files::read_team;
 use super::{Engine, Scope};
@@ -14,10 +15,17 @@ use crate::error::EngineError;
 use crate::guardian;
 use crate::launch;
 use crate::process;
+use crate::seat_file::SEAT_VARIABLE;
 use crate::workspace::{self, Workspace};
 
 /// How long a whole start may take; each seat has its own limit below it.
 const WHOLE_START: Duration = Duration::from_secs(75);
+
+/// How long a question that only a person may answer is waited for: one who watches may be about to answer it.
+const ASKED: Duration = Duration::from_secs(3);
+
+/// How long a coordinator may take to see that a server is gone.
+const SEE_LOST: Duration = Duration::from_secs(10);
 
 /// What a start is told.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +39,7 @@ pub struct StartOptions {
 }
 
 /// How far one seat is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SeatProgress {
     /// Its name.
     pub agent: String,
@@ -47,7 +55,7 @@ pub struct SeatProgress {
 pub type Progress<'a> = &'a mut dyn FnMut(&SeatProgress);
 
 /// A start that was carried out.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Started {
     /// Whether every seat can take a message.
     pub ready: bool,
@@ -72,6 +80,7 @@ impl Engine {
         options: &StartOptions,
         progress: Progress<'_>,
     ) -> Result<Started, EngineError> {
+        only_people()?;
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = workspace_of(scope, options.dir.as_deref(), &cwd)?;
         let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
@@ -83,7 +92,6 @@ impl Engine {
             .map_err(|error| EngineError::Io { doing: "write the spec into", path: source.dir.clone(), source: error })?;
         let workspace = Workspace::open(&root)?;
         let mut engine = Self::open(&Scope { workspace: Some(workspace.root.clone()), ..scope.clone() })?;
-        engine.allow_start()?;
         let command = engine.start_command(&spec, &source.dir, options.headless)?;
         let key = spec.key.clone();
         // Checked against the log before the environment of an earlier start is replaced.
@@ -98,9 +106,10 @@ impl Engine {
 
     /// Goes on with a stopped team.
     pub fn restart(scope: &Scope, headless: bool, progress: Progress<'_>) -> Result<Started, EngineError> {
+        only_people()?;
         let mut engine = Self::open(scope)?;
-        engine.allow_start()?;
         let key = engine.team()?;
+        engine.see_lost(&key)?;
         let dir = PathBuf::from(
             engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default(),
         );
@@ -118,12 +127,18 @@ impl Engine {
         engine.follow_start(&key, progress)
     }
 
-    /// Only a person starts teams; a seat would start its own.
-    fn allow_start(&self) -> Result<(), EngineError> {
-        match self.caller {
-            super::Caller::Person => Ok(()),
-            _ => Err(Refusal::new("not_allowed", "an agent may not start or restart a team").into()),
+    /// A team whose server ended with nobody there to see it is recorded as lost first.
+    fn see_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+        let gone = |state: &State| {
+            let team = state.teams.get(key).is_some_and(|it| it.state == TeamState::Running && it.has_live_seats());
+            team && state.server.as_ref().is_some_and(|it| !process::is_alive(&it.process))
+        };
+        if gone(&self.store()?.state) {
+            let _coordinator = guardian::ensure(&self.workspace)?;
+            let limit = self.clock.elapsed() + SEE_LOST;
+            self.follow_until(limit, |state| (!gone(state)).then_some(()))?;
         }
+        Ok(())
     }
 
     fn start_command(
@@ -189,22 +204,25 @@ impl Engine {
         let _coordinator = guardian::ensure(&self.workspace)?;
         let mut shown: Vec<SeatProgress> = Vec::new();
         let limit = self.clock.elapsed() + WHOLE_START;
-        self.follow_until(limit, |state| {
+        let clock = self.clock.clone();
+        self.follow_tended(limit, |state| {
             let team = state.teams.get(key)?;
-            let now: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
-            for seat in &now {
+            let now = clock.now();
+            let seats: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+            for seat in &seats {
                 if !shown.contains(seat) {
                     progress(seat);
                 }
             }
-            shown = now;
+            shown = seats;
             let settled = team.seats.values().all(|it| {
                 matches!(it.state, SeatState::Running | SeatState::Failed { .. } | SeatState::Stopped { .. })
+                    || waits_for_a_person(it, now)
             });
             (settled || team.state != TeamState::Running).then_some(())
         })?;
         let store = self.store()?;
-        let team = store.state.teams.get(key).ok_or_else(|| EngineError::NotYet("the team is gone".to_owned()))?;
+        let team = store.state.teams.get(key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
         let agents: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
         let ready = team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
         Ok(Started {
@@ -221,13 +239,7 @@ impl Engine {
 
 pub(crate) fn attach_commands<'a>(key: &TeamKey, agents: impl Iterator<Item = &'a AgentName>) -> Vec<String> {
     agents
-        .map(|it| {
-            if key.as_str() == team_spec::DEFAULT_KEY {
-                format!("team-agent attach {it}")
-            } else {
-                format!("team-agent attach {it} --team {key}")
-            }
-        })
+        .map(|it| decide::command_for(&format!("attach {it}"), key))
         .collect()
 }
 
@@ -241,15 +253,26 @@ fn seat_progress(name: &AgentName, seat: &team_model::Seat) -> SeatProgress {
             .reason
             .clone()
             .filter(|_| seat.activity.kind == team_model::ActivityKind::AwaitingTrust)
-            .map(|it| format!("its program asks: {it}")),
+            .map(|it| format!("its program asks a person: {it}")),
     };
-    let state = if seat.state == SeatState::Running { "ready" } else { seat.state.as_str() };
+    let state = match seat.state {
+        SeatState::Running => "ready",
+        SeatState::Starting if reason.is_some() => seat.activity.kind.as_str(),
+        _ => seat.state.as_str(),
+    };
     SeatProgress {
         agent: name.to_string(),
         state: state.to_owned(),
         reason,
         last_lines: seat.last_lines.clone(),
     }
+}
+
+/// Says whether a start stands still because its program asks something that only a person may answer.
+fn waits_for_a_person(seat: &team_model::Seat, now: chrono::DateTime<chrono::Utc>) -> bool {
+    seat.state == SeatState::Starting
+        && seat.activity.kind == team_model::ActivityKind::AwaitingTrust
+        && seat.activity.since.is_some_and(|since| (now - since).to_std().is_ok_and(|it| it >= ASKED))
 }
 
 /// The workspace of a first start: given, around the team directory, or the nearest, else here.
@@ -270,6 +293,16 @@ fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf
         Err(_) => std::fs::canonicalize(cwd)
             .map_err(|source| EngineError::Io { doing: "enter", path: cwd.to_owned(), source }),
     }
+}
+
+/// Only a person starts teams; a seat would start its own.
+fn only_people() -> Result<(), EngineError> {
+    if std::env::var_os(SEAT_VARIABLE).is_none() && !crate::seat::is_above() {
+        return Ok(());
+    }
+    Err(Refusal::new("not_allowed", "an agent may not start or restart a team")
+        .with_hint("ask the person who leads the team to run it in a shell of their own")
+        .into())
 }
 
 /// A team with state is not started again, and nothing of it is overwritten.
@@ -294,8 +327,7 @@ fn refuse_started(root: &Path, key: &TeamKey, _in_place: bool) -> Result<(), Eng
 
 /// tmux and every seat's program must be there before anything is written.
 fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
-    let path = std::env::var("PATH").unwrap_or_default();
-    team_tmux::find_tmux(std::ffi::OsStr::new(if path.is_empty() { "/usr/local/bin:/usr/bin:/bin" } else { &path }))?;
+    team_tmux::find_tmux(&process::search_path())?;
     let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
     for seat in &spec.seats {
         if let Some(provider) = team_provider::provider(&seat.provider) {

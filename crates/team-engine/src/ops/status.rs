@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{ActivityKind, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
 
 use super::Engine;
 use super::start::attach_commands;
+use crate::decide;
 use crate::error::EngineError;
 use crate::process;
 
 /// A team and its agents.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Status {
     /// The team's key.
     pub team: String,
@@ -40,10 +42,25 @@ pub struct Status {
     pub leader: LeaderShown,
     /// The coordinator.
     pub coordinator: CoordinatorShown,
+    /// What waits for a person, each with the command to run.
+    pub attention: Vec<Attention>,
+}
+
+/// Something that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Attention {
+    /// `awaiting_approval`, `awaiting_trust`, `question`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
+    pub kind: String,
+    /// The agent that it is about.
+    pub agent: Option<String>,
+    /// What it is, in a sentence.
+    pub what: String,
+    /// What to run.
+    pub command: String,
 }
 
 /// A seat.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AgentShown {
     /// Its provider.
     pub provider: String,
@@ -64,7 +81,7 @@ pub struct AgentShown {
 }
 
 /// A session.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SessionShown {
     /// The seat's state.
     pub state: String,
@@ -85,7 +102,7 @@ pub struct SessionShown {
 }
 
 /// What a seat does.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ActivityShown {
     /// The word.
     pub state: String,
@@ -101,7 +118,7 @@ pub struct ActivityShown {
 }
 
 /// A task that an agent owes a result for.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Owed {
     /// The task.
     pub task: String,
@@ -112,7 +129,7 @@ pub struct Owed {
 }
 
 /// Counts of results.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct ResultCounts {
     /// All.
     pub total: u64,
@@ -125,7 +142,7 @@ pub struct ResultCounts {
 }
 
 /// The leader.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct LeaderShown {
     /// Whether a pane is bound.
     pub bound: bool,
@@ -139,7 +156,7 @@ pub struct LeaderShown {
 }
 
 /// The coordinator.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct CoordinatorShown {
     /// `running`, `stopped`, or `lost` if it ended without a word.
     pub state: String,
@@ -151,12 +168,32 @@ pub struct CoordinatorShown {
     pub epoch: u64,
 }
 
+impl AgentShown {
+    /// Its terminal is gone and nobody has written that down yet.
+    fn lose(&mut self) {
+        self.session.state = "stopped".to_owned();
+        self.session.reason = Some("lost".to_owned());
+        (self.session.pid, self.session.pane, self.can_report) = (None, None, None);
+        self.activity = ActivityShown {
+            state: ActivityKind::Unknown.to_string(),
+            since: None,
+            reason: Some("the tmux server is gone".to_owned()),
+            until: None,
+            evidence: None,
+        };
+    }
+}
+
 impl Engine {
-    /// Shows a team.
-    pub fn status(&self) -> Result<Status, EngineError> {
+    /// Shows a team, or one agent of it.
+    pub fn status(&self, only: Option<&str>) -> Result<Status, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
-        let team = store.state.teams.get(&key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
+        let team = self.team_state(&key)?;
+        let only = match only {
+            None => None,
+            Some(name) => Some(team.find_seat(name).ok_or_else(|| decide::unknown_agent(team, name))?.0),
+        };
         let coordinator = match &store.state.coordinator {
             None => CoordinatorShown { state: "stopped".to_owned(), epoch: store.state.epoch, ..Default::default() },
             Some(it) => CoordinatorShown {
@@ -176,8 +213,19 @@ impl Engine {
             TeamState::Stopped => "stopped",
             TeamState::Lost => "lost",
         };
-        let agents: BTreeMap<String, AgentShown> =
-            team.seats.iter().map(|(name, seat)| (name.to_string(), agent(team, name, seat))).collect();
+        let agents: BTreeMap<String, AgentShown> = team
+            .seats
+            .iter()
+            .filter(|(name, _)| only.is_none_or(|it| it == *name))
+            .map(|(name, seat)| {
+                let mut shown = agent(team, name, seat);
+                if server_gone && seat.state.is_live() {
+                    shown.lose();
+                }
+                (name.to_string(), shown)
+            })
+            .collect();
+        let attention = attention(&key, team, state, &agents, &coordinator);
         Ok(Status {
             team: key.to_string(),
             name: team.name.clone(),
@@ -206,6 +254,7 @@ impl Engine {
                 untold: team.untold.len(),
             },
             coordinator,
+            attention,
         })
     }
 
@@ -213,6 +262,52 @@ impl Engine {
     pub fn teams(&self) -> Vec<TeamKey> {
         self.store.as_ref().map(|it| it.state.teams.keys().cloned().collect()).unwrap_or_default()
     }
+}
+
+fn attention(
+    key: &TeamKey,
+    team: &Team,
+    state: &str,
+    agents: &BTreeMap<String, AgentShown>,
+    coordinator: &CoordinatorShown,
+) -> Vec<Attention> {
+    let mut found = Vec::new();
+    let mut add = |kind: &str, agent: Option<&str>, what: String, words: &str| {
+        let command = decide::command_for(words, key);
+        found.push(Attention { kind: kind.to_owned(), agent: agent.map(str::to_owned), what, command });
+    };
+    for (name, agent) in agents {
+        let kind = agent.activity.state.as_str();
+        if matches!(kind, "awaiting_approval" | "awaiting_trust") {
+            let what = agent.activity.reason.as_deref().unwrap_or("its program asks a question");
+            add(kind, Some(name), format!("{name}: {what}"), &format!("attach {name} --type"));
+        } else if agent.session.state == "failed" {
+            let what = agent.session.reason.as_deref().unwrap_or("it did not start");
+            add("failed", Some(name), format!("{name}: {what}"), &format!("explain {name}"));
+        }
+    }
+    for (id, it) in &team.questions {
+        let words = match it.agent.as_str() {
+            "unknown" => "inbox leader".to_owned(),
+            agent => format!("send {agent} 'your answer'"),
+        };
+        add("question", Some(it.agent.as_str()), format!("{id} from {}: {}", it.agent, it.question), &words);
+    }
+    match team.results.uncollected.len() {
+        0 => {}
+        1 => add("results", None, "1 result waits".to_owned(), "collect"),
+        many => add("results", None, format!("{many} results wait"), "collect"),
+    }
+    match state {
+        "stopped" => add("stopped", None, "the team can go on where it was".to_owned(), "restart"),
+        "lost" => add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart"),
+        _ => {}
+    }
+    if coordinator.state == "lost" {
+        let what = "it ended without a word; the next command that changes something starts another one";
+        add("coordinator", None, what.to_owned(), "doctor");
+    }
+    found
 }
 
 fn counts(team: &Team) -> BTreeMap<String, u64> {
