@@ -2,7 +2,7 @@
 //!
 //! Knows the coordinator's socket. Must not know what the coordinator does.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -18,8 +18,14 @@ use crate::workspace::Workspace;
 /// How long a command waits for the coordinator's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
+/// How often a request is made of coordinators that end before they read it.
+const TRIES: u32 = 5;
+
 /// Connects to the coordinator of a workspace, if one listens.
 pub fn connect(workspace: &Workspace) -> Option<UnixStream> {
+    if !workspace.is_socket_ours() {
+        return None;
+    }
     UnixStream::connect(workspace.coordinator_socket()).ok()
 }
 
@@ -65,7 +71,7 @@ fn start(workspace: &Workspace, failpoint: bool) -> Result<String, EngineError> 
     command
         .arg("coordinator")
         .arg("--workspace")
-        .arg(&workspace.root)
+        .arg(Workspace::present_root(&workspace.state_dir, &workspace.root))
         .arg("--detach")
         .env_remove(crate::seat_file::SEAT_VARIABLE)
         .env_remove("TMUX")
@@ -110,13 +116,27 @@ pub fn self_exe() -> PathBuf {
 
 /// Sends one request to the coordinator and returns its answer.
 pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<serde_json::Value, EngineError> {
-    let mut stream = ensure(workspace)?;
-    let failed = |error: std::io::Error| EngineError::Coordinator(format!("did not answer: {error}"));
-    stream.set_read_timeout(Some(ANSWER)).map_err(failed)?;
-    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(failed)?;
-    serde_json::from_str(&answer).map_err(|_| EngineError::Coordinator("went away before it answered".to_owned()))
+    let mut last = "went away before it answered".to_owned();
+    for _ in 0..TRIES {
+        let mut stream = ensure(workspace)?;
+        let asked = stream
+            .set_read_timeout(Some(ANSWER))
+            .and_then(|()| stream.write_all(format!("{request}\n").as_bytes()));
+        let mut answer = String::new();
+        match asked.and_then(|()| BufReader::new(stream).read_line(&mut answer)) {
+            Ok(_) if answer.ends_with('\n') => {
+                return serde_json::from_str(&answer)
+                    .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(EngineError::Coordinator(format!("did not answer: {error}")));
+            }
+            // One that ends answers what it has carried out: this was not.
+            Ok(_) => {}
+            Err(error) => last = format!("did not answer: {error}"),
+        }
+    }
+    Err(EngineError::Coordinator(last))
 }
 
 /// Watches the coordinator from a seat and starts a successor when it is gone.

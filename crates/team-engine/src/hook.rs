@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use team_model::{By, Event};
-use team_provider::HookContext;
+use team_provider::{Fact, HookContext};
 
 use crate::clock::{Clock as _, RealClock};
 use crate::error::EngineError;
 use crate::facts;
 use crate::process;
-use crate::seat_file::SeatFile;
+use crate::seat_file::{LiveSession, SeatFile};
 use crate::store::Store;
 use crate::workspace::Workspace;
 
@@ -37,22 +37,72 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     }
     let stdin: Value = serde_json::from_str(stdin).unwrap_or(Value::Null);
     let told = provider.hook_session(&stdin).map(|it| it.native_id);
-    let ours = told.as_ref().is_none_or(|it| seat.native.as_ref() == Some(it) || seat.start_ids.contains(it));
     let below = SeatFile::claimed_by(seat_file)
         .is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
-    if !(ours && below) {
-        let what = format!("hook {event}{}", if ours { " from outside the seat" } else { " of another session" });
+    let facts = provider.read_hook(event, &stdin);
+    let caller = Caller::of(&seat, seat_file, told.as_deref(), event, &facts);
+    let (true, Some(caller)) = (below, caller) else {
+        let what = format!("hook {event}{}", if below { " of another session" } else { " from outside the seat" });
         write(&seat, vec![Event::ObservationForeign { spawn: seat.spawn, what }])?;
         return Ok(HookAnswer::default());
-    }
-    if event == "drain" {
+    };
+    if event == DRAIN {
         return drain(&seat);
     }
-    let facts = provider.read_hook(event, &stdin);
-    write(&seat, facts::from_hook(seat.spawn, event, &facts))?;
+    let mut events = facts::from_hook(seat.spawn, event, &facts);
+    if let (Some(source), Some(native)) = (caller.replaced, told) {
+        events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
+    }
+    write(&seat, events)?;
     let context = HookContext { seat_dir: &seat.seat_dir, bell: seat.bell.is_some(), add_context: None };
     let stdout = provider.hook_answer(event, &context).unwrap_or_default();
     Ok(HookAnswer { stdout, ..HookAnswer::default() })
+}
+
+/// The name under which a program asks for waiting messages.
+const DRAIN: &str = "drain";
+
+/// A call that comes from the seat's own program.
+struct Caller {
+    /// Why it has another conversation than before, where it just took one up.
+    replaced: Option<String>,
+}
+
+impl Caller {
+    /// Says who calls: the program is known by its conversation's id, and from then on by its process. Only that very
+    /// process may take up another conversation; an agent started in its shell has another id and another process.
+    fn of(seat: &SeatFile, path: &Path, told: Option<&str>, event: &str, facts: &[Fact]) -> Option<Self> {
+        let Some(told) = told else { return Some(Self { replaced: None }) };
+        let live = SeatFile::live(path);
+        let known = seat.native.as_deref() == Some(told)
+            || seat.start_ids.iter().any(|it| it == told)
+            || live.as_ref().is_some_and(|it| it.native == told);
+        let begun = facts.iter().find_map(|it| match it {
+            Fact::SessionStarted { source, .. } => Some(source),
+            _ => None,
+        });
+        let caller = process::parent();
+        let keep = |client| {
+            // Without it nothing is lost but the way to another conversation.
+            let _ = LiveSession { native: told.to_owned(), client }.write(path);
+        };
+        if known {
+            if let (Some(client), true) = (caller, begun.is_some()) {
+                keep(client);
+            }
+            return Some(Self { replaced: None });
+        }
+        let client = live.map(|it| it.client).filter(|it| Some(it) == caller.as_ref())?;
+        match begun {
+            Some(source) if matches!(source.as_str(), "clear" | "resume") => {
+                keep(client);
+                Some(Self { replaced: Some(source.clone()) })
+            }
+            // Its first call under the new id; the call that tells of the change may be a moment behind.
+            _ if event == DRAIN => Some(Self { replaced: None }),
+            _ => None,
+        }
+    }
 }
 
 /// Reads the whole standard input, up to what a program may sensibly send.
@@ -73,7 +123,7 @@ fn write(seat: &SeatFile, events: Vec<Event>) -> Result<(), EngineError> {
 /// The workspace of a seat, from its seat file alone.
 pub fn seat_workspace(seat: &SeatFile) -> Workspace {
     Workspace {
-        root: seat.workspace.clone(),
+        root: Workspace::present_root(&seat.state_dir, &seat.workspace),
         id: seat.workspace_id.clone(),
         state_dir: seat.state_dir.clone(),
         copied_from: None,

@@ -7,11 +7,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use team_model::{AgentName, Channel, ReadyFact, Seat, SpawnId, SpawnMode, Team, TeamKey};
-use team_provider::{Auth, FolderTrust, Launch, Program, Provider, SeatContext, Start};
+use team_provider::{Auth, FolderTrust, Launch, Program, Provider, RecordKind, SeatContext, SeatPlaces, Start};
 
 use crate::error::EngineError;
 use crate::guardian::self_exe;
-use crate::process;
+use crate::process::{self, DEFAULT_PATH};
 use crate::render;
 use crate::seat_file::{SEAT_VARIABLE, SeatFile};
 use crate::store::Store;
@@ -64,9 +64,6 @@ pub fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), EngineEr
     let text = serde_json::to_string(&env).unwrap_or_default();
     Ok(write(&env_path(workspace, team), &text, 0o600)?)
 }
-
-/// Where programs are looked for when nobody says.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Finds a program on a PATH, as an absolute path.
 pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
@@ -145,8 +142,9 @@ pub fn prepare(
         (_, Some(known)) if seat.session.as_ref().is_some_and(|it| !it.used) => known,
         _ => uuid::Uuid::new_v4().to_string(),
     };
+    let transcript = transcript_elsewhere(provider, &seat_dir, seat, &cwd, &native);
     let start = match mode {
-        SpawnMode::Resume => Start::Resume { native_id: &native, transcript: None },
+        SpawnMode::Resume => Start::Resume { native_id: &native, transcript: transcript.as_deref() },
         SpawnMode::Fresh | SpawnMode::Fork => Start::Fresh { native_id: &native },
     };
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
@@ -188,6 +186,26 @@ pub fn prepare(
     }
     let native = launch.native_id.clone();
     Ok(Prepared { team: key.clone(), agent: agent.clone(), mode, launch, native, cwd, seat_file, seat_dir, env })
+}
+
+/// The transcript of a conversation that was held in another folder: there its id alone would not be found.
+fn transcript_elsewhere(
+    provider: &dyn Provider,
+    seat_dir: &Path,
+    seat: &Seat,
+    cwd: &Path,
+    native: &str,
+) -> Option<PathBuf> {
+    let before = SeatFile::read(&seat_dir.join(&seat.spawn.as_ref()?.seat)).ok()?;
+    let places = SeatPlaces {
+        config_home: &before.config_home,
+        cwd: &before.cwd,
+        native_id: Some(native),
+        transcript: None,
+        provider_pid: None,
+    };
+    let watched = (before.cwd != cwd).then(|| provider.files_to_watch(&places))?;
+    watched.into_iter().find(|it| it.kind == RecordKind::Transcript && it.path.exists()).map(|it| it.path)
 }
 
 /// A directory that holds a link to this program, so that workers find it.

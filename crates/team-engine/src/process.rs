@@ -94,6 +94,11 @@ pub fn this_process() -> ProcessIdentity {
     identify(pid).unwrap_or(ProcessIdentity { pid, start: 0, boot: boot_id(), namespace: namespace() })
 }
 
+/// Identifies the process that started this one.
+pub fn parent() -> Option<ProcessIdentity> {
+    identify(stat(std::process::id())?.parent)
+}
+
 /// Says whether exactly this process still runs.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
     process.boot == boot_id() && stat(process.pid).is_some_and(|it| it.start == process.start && !it.zombie)
@@ -204,6 +209,14 @@ pub fn machine_id() -> String {
         id.trim().to_owned()
     }
 }
+
+/// Where programs are looked for.
+pub fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").filter(|it| !it.is_empty()).unwrap_or_else(|| DEFAULT_PATH.into())
+}
+
+/// Where programs are looked for when nobody says.
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The person's home directory, from `HOME` or else from the system's list of users.
 pub fn home_dir() -> Option<std::path::PathBuf> {

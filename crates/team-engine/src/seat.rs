@@ -79,6 +79,14 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     })
 }
 
+/// Says whether the calling process runs below a seat, whatever its own environment says.
+pub(crate) fn is_above() -> bool {
+    process::ancestors(std::process::id()).into_iter().skip(1).any(|(pid, _)| {
+        let seat = process::environment(pid).and_then(|it| it.get(SEAT_VARIABLE).cloned());
+        seat.is_some_and(|it| SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_genuine(Path::new(&it))))
+    })
+}
+
 /// From here on signals are read, not suffered: the terminal sends INT, QUIT and TSTP to the program too.
 fn take_signals() -> SigSet {
     let mut signals = SigSet::empty();

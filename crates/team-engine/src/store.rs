@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use team_journal::{BodyRef, Cursor, Draft, Guard, Journal, LogFact, Options, Payload, Places, Redactor};
 use team_model::{Body, By, Event, FOLD_FORMAT, State, TeamKey};
 
+use crate::clock::{Clock as _, RealClock};
 use crate::decide::Refusal;
 use crate::error::EngineError;
 use crate::workspace::Workspace;
@@ -136,16 +137,39 @@ impl Store {
         if !workspace.logs().join("events.jsonl").exists() || workspace.id.is_empty() {
             return Ok(None);
         }
-        Self::over(Journal::open(places(workspace), options(workspace))?).map(Some)
+        let store = Self::over(Journal::open(places(workspace), options(workspace))?)?;
+        Ok(store.is_of(workspace).then_some(store))
     }
 
     /// Opens the log of a workspace, creating it where there is none yet.
     pub fn open(workspace: &Workspace) -> Result<Self, EngineError> {
         let places = places(workspace);
-        if places.active().exists() {
-            return Self::over(Journal::open(places, options(workspace))?);
+        if !places.active().exists() {
+            return Self::over(Journal::create(places, options(workspace), &workspace.id)?);
         }
-        Self::over(Journal::create(places, options(workspace), &workspace.id)?)
+        let mut store = Self::over(Journal::open(places, options(workspace))?)?;
+        if !store.is_of(workspace) {
+            store.adopt(workspace)?;
+        }
+        Ok(store)
+    }
+
+    /// Says whether the log tells of this workspace; a copied one still tells of the original.
+    fn is_of(&self, workspace: &Workspace) -> bool {
+        self.state.workspace.is_empty() || self.state.workspace == workspace.id
+    }
+
+    /// Makes everything that was copied history, which nobody acts on.
+    fn adopt(&mut self, workspace: &Workspace) -> Result<(), EngineError> {
+        let id = workspace.id.clone();
+        self.decide(RealClock::default().now(), &By::Log, None, |state| {
+            if state.workspace == id {
+                return Ok((Vec::new(), ()));
+            }
+            let teams = state.teams.keys().cloned().collect();
+            let copied_from = Some(state.workspace.clone());
+            Ok((vec![Event::WorkspaceAdopted { id: id.clone(), copied_from, teams }], ()))
+        })
     }
 
     /// Opens the log only to append what was seen; folds nothing.

@@ -18,6 +18,9 @@ pub struct State {
     pub seq: u64,
     /// When that line was written.
     pub ts: Option<DateTime<Utc>>,
+    /// The id of the workspace that all this is about.
+    #[serde(default)]
+    pub workspace: String,
     /// The highest epoch any coordinator has had.
     pub epoch: u64,
     /// The coordinator, until it stopped.

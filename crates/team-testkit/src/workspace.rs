@@ -38,6 +38,7 @@ const KEPT: [&str; 6] =
 #[derive(Debug)]
 pub struct TestWorkspace {
     root: tempfile::TempDir,
+    real: PathBuf,
     path: PathBuf,
     program: PathBuf,
     run: String,
@@ -59,20 +60,31 @@ impl TestWorkspace {
         Self::with_program(program::team_agent().expect("the program is built"))
     }
 
+    /// Makes a workspace in that directory below the temporary one, whatever its name is.
+    pub fn named(name: impl AsRef<Path>) -> Self {
+        Self::build(program::team_agent().expect("the program is built"), name.as_ref())
+    }
+
     /// Makes a workspace for that program.
     pub fn with_program(program: PathBuf) -> Self {
+        Self::build(program, Path::new("ws"))
+    }
+
+    fn build(program: PathBuf, name: &Path) -> Self {
         // Short, because socket paths are: a state directory must leave room for a socket's name.
         let root =
             tempfile::Builder::new().prefix("ta-").tempdir().expect("a temporary directory can be made");
         let real = fs::canonicalize(root.path()).expect("a temporary directory has a path");
-        for name in ["ws", "home", "state", "tmp", "run"] {
+        for name in ["home", "state", "tmp", "run"] {
             fs::create_dir(real.join(name)).expect("a temporary directory is writable");
         }
+        fs::create_dir_all(real.join(name)).expect("a temporary directory is writable");
         let run = Uuid::new_v4().to_string();
         let variables = variables(&real, &program, &run);
         Self {
             root,
-            path: real.join("ws"),
+            path: real.join(name),
+            real,
             program,
             run,
             variables,
@@ -89,7 +101,7 @@ impl TestWorkspace {
 
     /// Returns the temporary directory everything is in.
     pub fn root(&self) -> &Path {
-        self.path.parent().unwrap_or(&self.path)
+        &self.real
     }
 
     /// Returns the home directory.

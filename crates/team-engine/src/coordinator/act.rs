@@ -2,6 +2,7 @@
 //!
 //! Knows the terminal's seam, processes and launches. Deliveries are in `deliver`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -191,7 +192,14 @@ impl Core {
                 }
                 self.record(Some(&at.0), vec![event])
             }
-            None => self.decide(Some(&at.0), |state| {
+            None => self.supersede(at, spawn),
+        }
+    }
+
+    /// Gives a spawn up that was never opened, with what was written for it.
+    fn supersede(&mut self, at: &SeatKey, spawn: SpawnId) -> Result<(), EngineError> {
+        let secrets = self.env_file(at);
+        let done = self.decide(Some(&at.0), |state| {
                 // Claimed in the meantime: it lives, with or without a pane we know.
                 let unclaimed = state
                     .seat_of_spawn(spawn)
@@ -199,9 +207,19 @@ impl Core {
                 let why = "its pane was never opened".to_owned();
                 let events =
                     if unclaimed { vec![Event::SpawnSuperseded { spawn, why }] } else { Vec::new() };
-                Ok((events, ()))
-            }),
+                Ok((events, unclaimed))
+            })?;
+        if let Some(secrets) = secrets.filter(|_| done) {
+            let _ = std::fs::remove_file(secrets);
         }
+        Ok(())
+    }
+
+    /// The environment that was written for a seat's process, which reads and removes it once it has begun.
+    fn env_file(&self, at: &SeatKey) -> Option<PathBuf> {
+        let spawn = self.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?;
+        let dir = self.workspace.seat_dir(at.0.as_str(), at.1.as_str());
+        Some(dir.join(&spawn.seat).with_extension("env")).filter(|_| !spawn.seat.is_empty())
     }
 
     pub(super) fn spawn_of(&self, at: &SeatKey) -> Option<SpawnId> {
@@ -222,6 +240,9 @@ impl Core {
         let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(()) };
         let reading = provider.read_screen(&screen::read(&shown));
         let Some(dialog) = reading.dialog else { return Ok(()) };
+        if let Some(look) = self.seen.seats.get_mut(at) {
+            look.start_asked = Some(now);
+        }
         if seat.activity.reason.as_deref() == Some(dialog.name.as_str()) {
             return Ok(());
         }
@@ -256,10 +277,20 @@ impl Core {
             self.processes.signal(process, Signal::SIGTERM);
         }
         self.conclude_ended(at)?;
+        self.sweep(at);
         self.close_pane(at)?;
         let failed = Event::AgentFailed { agent: at.1.clone(), why: why.to_owned(), last_lines };
         let notice = Event::NoticeRaised { cause: NoticeCause::StartFailed, about: at.1.to_string() };
         self.record(Some(&at.0), vec![failed, notice])
+    }
+
+    /// A seat process that ended without a word has ended nothing below it.
+    fn sweep(&self, at: &SeatKey) {
+        let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
+        let Some(spawn) = seat.and_then(|it| it.spawn.as_ref()).filter(|it| it.exited.is_none()) else { return };
+        if spawn.claimed.as_ref().is_some_and(|it| !self.processes.is_alive(it)) {
+            self.processes.kill_marked(&self.workspace.seat_dir(at.0.as_str(), at.1.as_str()).join(&spawn.seat));
+        }
     }
 
     fn claimed(&self, at: &SeatKey) -> Option<team_model::ProcessIdentity> {
@@ -300,6 +331,10 @@ impl Core {
     }
 
     fn close_pane(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        // One that never began has left its environment.
+        if let Some(secrets) = self.env_file(at) {
+            let _ = std::fs::remove_file(secrets);
+        }
         if !self.seen.server_alive {
             return Ok(());
         }
@@ -324,6 +359,7 @@ impl Core {
 
     fn stopped(&mut self, at: &SeatKey, cause: Cause) -> Result<(), EngineError> {
         self.conclude_ended(at)?;
+        self.sweep(at);
         self.fail.pass("close", "before")?;
         if cause != Cause::Exit {
             self.close_pane(at)?;
@@ -367,6 +403,7 @@ impl Core {
             .unwrap_or_default();
         for at in live {
             self.conclude_ended(&at)?;
+            self.sweep(&at);
         }
         self.fail.pass("lost", "before")?;
         let server = self.store.state.server.clone();

@@ -3,6 +3,7 @@
 //! Knows the log, the plan, and the terminal through its seam. Must not know how it is woken.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::decide::Refusal;
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
 use crate::process;
+use crate::seat_file::SEAT_VARIABLE;
 use crate::store::Store;
 use crate::workspace::Workspace;
 
@@ -30,6 +32,8 @@ pub trait Processes: Send + Sync {
     fn kill_tree(&self, process: &ProcessIdentity);
     /// Identifies a running process.
     fn identify(&self, pid: u32) -> Option<ProcessIdentity>;
+    /// Kills whatever carries a seat file's mark.
+    fn kill_marked(&self, _seat_file: &Path) {}
 }
 
 /// The machine's processes.
@@ -59,6 +63,19 @@ impl Processes for RealProcesses {
     fn identify(&self, pid: u32) -> Option<ProcessIdentity> {
         process::identify(pid)
     }
+
+    fn kill_marked(&self, seat_file: &Path) {
+        // What is killed may have just started another one.
+        for _ in 0..10 {
+            let left = process::marked(SEAT_VARIABLE, seat_file);
+            if left.is_empty() {
+                return;
+            }
+            for it in left {
+                process::signal(&it, Signal::SIGKILL);
+            }
+        }
+    }
 }
 
 /// What a round of work came to.
@@ -84,6 +101,7 @@ pub struct Core {
     pub(super) records: Records,
     pub(super) leader: super::leader::LeaderDesk,
     held: Option<team_journal::Held>,
+    stay: Option<Duration>,
     lines_at_snapshot: u64,
 }
 
@@ -117,6 +135,7 @@ impl Core {
             records: Records::default(),
             leader: super::leader::LeaderDesk::default(),
             held: None,
+            stay: None,
             lines_at_snapshot: 0,
         };
         core.fail.pass("take_over", "after")?;
@@ -211,7 +230,18 @@ impl Core {
         if !alive {
             self.seen.server_alive = false;
             self.server = None;
+            return;
         }
+        // It lives and cannot be reached: its socket may have been removed, and looking for it puts it back.
+        let before = (self.server.clone(), self.seen.server_alive);
+        if self.find_server().is_err() {
+            (self.server, self.seen.server_alive) = before;
+        }
+    }
+
+    /// Keeps a coordinator that has nothing to do, for somebody who is about to ask.
+    pub fn stay_until(&mut self, time: Option<Duration>) {
+        self.stay = time;
     }
 
     /// Goes round until nothing is left to do now.
@@ -232,6 +262,9 @@ impl Core {
             }
             for action in plan.actions {
                 if action == Action::Exit {
+                    if self.stay.is_some_and(|it| now < it) {
+                        return Ok(Round { wake: self.stay, exit: false });
+                    }
                     if self.exit()? {
                         return Ok(Round { wake: None, exit: true });
                     }
@@ -281,6 +314,9 @@ impl Core {
                     });
                 if spawn.pane.is_some() {
                     look.pane_known = true;
+                }
+                if spawn.exited.is_some() {
+                    look.exited.get_or_insert(now);
                 }
                 if let Some(claimed) = &spawn.claimed {
                     look.process_dead = !self.processes.is_alive(claimed);

@@ -98,7 +98,7 @@ fn sentence(team: &Team) -> String {
 /// Pastes a line into the leader's pane, if the program there is known, idle by its own record, and its composer is
 /// empty. Anything else waits.
 fn type_into(bound: &LeaderBinding, text: &str) -> bool {
-    let Ok(tmux) = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_default()) else { return false };
+    let Ok(tmux) = team_tmux::find_tmux(&process::search_path()) else { return false };
     let endpoint = Endpoint { tmux, socket: PathBuf::from(&bound.socket) };
     let Ok(id) = bound.pane.parse() else { return false };
     let Ok(Some(pane)) = UserPane::bind(endpoint, id) else { return false };

@@ -12,6 +12,7 @@ mod inbox;
 mod leader;
 mod plan;
 mod records;
+mod seen;
 mod socket;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
@@ -36,7 +38,11 @@ use crate::clock::{Clock, RealClock};
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
 use crate::store::Store;
-use crate::workspace::Workspace;
+use crate::process::search_path;
+use crate::workspace::{Workspace, WorkspaceError};
+
+/// How long a coordinator that has nothing to do waits for a first request.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What came of the attempt to be the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +57,10 @@ pub enum Outcome {
 ///
 /// `announce` is told `ready` once commands can count on it, or `busy` if another one runs.
 pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, EngineError> {
+    // A workspace is made by those who start a team in it.
+    if Workspace::look(root)?.id.is_empty() {
+        return Err(WorkspaceError::NoTeam(root.to_owned()).into());
+    }
     let workspace = Workspace::open(root)?;
     let path = workspace.state_dir.join("locks/coordinator");
     let file = std::fs::OpenOptions::new()
@@ -75,7 +85,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
         Some(server) if crate::process::is_alive(&server.process) => PathBuf::from(&server.socket),
         _ => workspace.tmux_socket()?,
     };
-    let tmux = team_tmux::find_tmux(&std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()))?;
+    let tmux = team_tmux::find_tmux(&search_path())?;
     let endpoint = Endpoint { tmux, socket };
     let terminal = Box::new(Tmux::new(endpoint, known));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -84,6 +94,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
         .map_err(|source| EngineError::Io { doing: "start", path: "the event loop".into(), source })?;
     let inside = async {
         let socket_path = workspace.coordinator_socket();
+        workspace.make_socket_dir()?;
         let listener = socket::listen(&socket_path)
             .map_err(|source| EngineError::Io { doing: "listen on", path: socket_path.clone(), source })?;
         let fail = Arc::new(Failpoints::from_env());
@@ -96,12 +107,20 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
             fail,
         )?;
         announce("ready");
-        let place = Place { lock: inode, path: path.clone(), socket: Inode::of_path(&socket_path) };
+        let place = Place {
+            lock: inode,
+            path: path.clone(),
+            socket: Inode::of_path(&socket_path),
+            team: Inode::of_path(&workspace.team_root()),
+        };
         let mut running = Running { core, clock, workspace: workspace.clone(), place };
         let done = running.go(listener).await;
         // A successor may listen there by now.
         if running.place.socket.is_some() && Inode::of_path(&socket_path) == running.place.socket {
             let _ = std::fs::remove_file(&socket_path);
+        }
+        if running.core.state().coordinator.is_none() && running.core.server().is_none() {
+            workspace.clear_socket_dir();
         }
         done
     };
@@ -123,6 +142,7 @@ struct Place {
     path: PathBuf,
     lock: Option<Inode>,
     socket: Option<Inode>,
+    team: Option<Inode>,
 }
 
 /// A file, whatever its name.
@@ -156,12 +176,20 @@ impl Running {
         let mut server: Option<(u32, tokio::task::JoinHandle<()>)> = None;
         let mut processes: BTreeMap<u32, tokio::task::JoinHandle<()>> = BTreeMap::new();
         // Seats hold a connection open for as long as this process lives.
+        let unanswered = Arc::new(AtomicUsize::new(0));
+        let counted = unanswered.clone();
         let accept = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, ask.clone()));
+                tokio::spawn(serve(stream, ask.clone(), counted.clone()));
             }
         });
+        // Whoever started this one may have something to ask although no team runs.
+        self.core.stay_until(Some(self.clock.elapsed() + FIRST_REQUEST));
         let result = loop {
+            // A workspace that was moved is served by one that knows where it is.
+            if Inode::of_path(&self.workspace.team_root()) != self.place.team {
+                break Ok(());
+            }
             let round = match self.core.round() {
                 Ok(round) => round,
                 Err(EngineError::Refused(refusal)) if refusal.code == "fenced" => break Ok(()),
@@ -198,11 +226,18 @@ impl Running {
                 Some(asked) = asked.recv() => {
                     let answer = self.core.answer(&asked.line, asked.peer);
                     let _ = asked.back.send(answer);
+                    self.core.stay_until(None);
                 }
                 () = sleep(pause) => {}
             }
         };
         accept.abort();
+        // What was carried out is answered; what was not read is asked again, of the successor.
+        drop(asked);
+        let limit = self.clock.elapsed() + FIRST_REQUEST;
+        while unanswered.load(Ordering::SeqCst) > 0 && self.clock.elapsed() < limit {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         if let Some((_, task)) = server {
             task.abort();
         }
@@ -305,12 +340,29 @@ async fn ended(fd: OwnedFd) {
     }
 }
 
+/// Counts a request for as long as it has no answer.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Serves one connection: a seat says nothing and only waits for its end.
-async fn serve(stream: tokio::net::UnixStream, ask: mpsc::Sender<Asked>) {
+async fn serve(stream: tokio::net::UnixStream, ask: mpsc::Sender<Asked>, unanswered: Arc<AtomicUsize>) {
     let peer = socket::peer(&stream);
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Ok(Some(line)) = lines.next_line().await {
+        let _counted = Counted::new(&unanswered);
         let (back, answer) = oneshot::channel();
         if ask.send(Asked { line, peer, back }).await.is_err() {
             return;

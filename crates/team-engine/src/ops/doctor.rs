@@ -80,7 +80,11 @@ fn team(scope: &Scope, path: &str) -> Vec<Check> {
     let spec = match read_team(&root, None, scope.team.as_deref()) {
         Ok((_, spec)) => spec,
         Err(EngineError::Spec(errors)) => {
-            let message = format!("the team's files have {} errors, the first: {}", errors.0.len(), first_line(&errors));
+            let count = match errors.0.len() {
+                1 => "an error".to_owned(),
+                many => format!("{many} errors, the first"),
+            };
+            let message = format!("the team's files have {count}: {}", first_line(&errors));
             return vec![check("team", CheckLevel::Fail, message, Some("run `team-agent compile` to see all of them"))];
         }
         // No team here, or none under that name: that is no fault of the machine.
@@ -195,6 +199,7 @@ fn place(scope: &Scope) -> Vec<Check> {
     let place = &engine.workspace;
     checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", place.root.display()), None));
     match place.tmux_socket() {
+        _ if place.id.is_empty() => {}
         Ok(socket) => checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None)),
         Err(error) => checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
     }

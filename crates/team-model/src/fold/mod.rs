@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-1";
+pub const FOLD_FORMAT: &str = "state-2";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
@@ -25,8 +25,13 @@ impl State {
         self.ts = Some(ts);
         let at = At { seq, ts };
         match event {
-            Event::LogOpened { .. }
-            | Event::LogSealed { .. }
+            Event::LogOpened { log_id, .. } => {
+                // A later segment of an adopted log still names the one it was copied from.
+                if self.workspace.is_empty() {
+                    self.workspace.clone_from(log_id);
+                }
+            }
+            Event::LogSealed { .. }
             | Event::LogRestored {}
             | Event::LogTailSetAside { .. }
             | Event::ObservationForeign { .. }
@@ -50,8 +55,9 @@ impl State {
                 });
             }
             Event::ServerLost { .. } | Event::ServerStopped { .. } => self.server = None,
-            Event::WorkspaceAdopted { .. } => {
-                *self = Self { seq, ts: Some(ts), epoch: self.epoch, ..Self::default() };
+            Event::WorkspaceAdopted { id, .. } => {
+                *self =
+                    Self { seq, ts: Some(ts), workspace: id.clone(), epoch: self.epoch, ..Self::default() };
             }
             Event::TeamStarted { .. } => {
                 if let Some(key) = team {
@@ -69,6 +75,7 @@ impl State {
             | Event::ProviderStarted { .. }
             | Event::ProviderExited { .. }
             | Event::SessionStarted { .. }
+            | Event::SessionReplaced { .. }
             | Event::SessionCompacted { .. }
             | Event::ToolsListed { .. }
             | Event::TurnStarted { .. }
@@ -213,6 +220,7 @@ fn spawn_of(event: &Event) -> Option<SpawnId> {
         | Event::ProviderStarted { spawn, .. }
         | Event::ProviderExited { spawn, .. }
         | Event::SessionStarted { spawn, .. }
+        | Event::SessionReplaced { spawn, .. }
         | Event::SessionCompacted { spawn }
         | Event::ToolsListed { spawn }
         | Event::TurnStarted { spawn, .. }
