@@ -11,6 +11,9 @@ use crate::repo;
 /// What a path of ours begins with.
 const OURS: [&str; 8] = ["crates/", "docs/", "profiles/", "templates/", "tests/", "xtask/", ".ci/", ".cargo/"];
 
+/// Where the events are: one file, or a directory of that name.
+const EVENTS: &str = "crates/team-model/src/event";
+
 /// Returns each path that is named and is not there, and each event that is not described or not known.
 pub(crate) fn check() -> Result<Found> {
     let mut found = Found::new();
@@ -22,9 +25,11 @@ pub(crate) fn check() -> Result<Found> {
         let broken = paths(&text).into_iter().filter(|it| !repo::root().join(it).exists());
         found.extend(broken.map(|it| format!("{}: `{it}` is not there", path.display())));
     }
-    let events = read("crates/team-model/src/event.rs")?;
-    let described = read("docs/events.md")?;
-    found.extend(compare(&events_of(&events), &rows_of(&described)));
+    let mut events = BTreeSet::new();
+    for path in repo::files()?.iter().map(|it| it.to_string_lossy()).filter(|it| it.starts_with(EVENTS)) {
+        events.extend(events_of(&read(&path)?));
+    }
+    found.extend(compare(&events, &rows_of(&read("docs/events.md")?)));
     Ok(found)
 }
 
