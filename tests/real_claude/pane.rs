@@ -11,26 +11,40 @@ fn a_person_may_interrupt_answer_and_type_and_nothing_is_lost() {
     team.wait_for("working");
     team.wait_for_screen("begun");
     team.press(&["Escape"]);
+    team.wait_for_step(&slow, "answered");
+    assert_eq!(team.receipt(&slow)["reason"], "its turn ended: interrupted");
+    assert_eq!(team.coder()["activity"]["state"], "idle");
+    assert_eq!(team.coder()["activity"]["reason"], "the turn was interrupted");
+
+    // Before the model has said a word, it leaves hardly a trace.
+    let silent = team.send("stub: think 60000");
+    team.wait_for_step(&silent, "turn_started");
+    team.press(&["Escape"]);
+    team.wait_for_step(&silent, "answered");
+    assert_eq!(team.receipt(&silent)["reason"], "its turn ended: interrupted");
     team.wait_for("idle");
-    println!("interrupted: {} {}", team.receipt(&slow), team.coder()["activity"]);
 
     // An error of the model's service.
     let failed = team.send("stub: error 500");
-    team.wait("the turn ends", || team.coder()["activity"]["reason"] == "server_error" );
-    println!("failed: {} {}", team.receipt(&failed), team.coder()["activity"]);
+    team.wait_for_step(&failed, "answered");
+    assert_eq!(team.receipt(&failed)["reason"], "its turn ended: error");
+    team.wait_for("idle");
+    assert_eq!(team.coder()["activity"]["reason"], "server_error");
 
     // A question for permission: a message meanwhile waits behind it.
     let asks = team.send("stub: bash touch x");
     team.wait_for("awaiting_approval");
     let behind = team.send("stub: say behind the question");
     team.wait_for_step(&behind, "submitted");
-    println!("{}", team.screen());
-    println!("asks: {} {} {}", team.receipt(&asks), team.receipt(&behind), team.coder()["activity"]);
+    assert_eq!(team.coder()["activity"]["state"], "awaiting_approval");
+    assert!(team.crew.ws.ok(["status"]).contains("AWAITING_APPROVAL"));
+    assert!(team.screen().contains("Do you want to proceed?"), "{}", team.screen());
     team.press(&["1"]);
     team.wait_for_step(&behind, "answered");
+    team.wait_for_step(&asks, "answered");
     team.wait_for("idle");
-    assert_eq!(team.times_taken("stub: say behind the question"), 1);
-    println!("{} {}", team.receipt(&asks), team.receipt(&behind));
+    assert!(team.crew.ws.path().join("x").exists());
+    team.was_taken_once("stub: say behind the question");
 
     // A half-written draft stays.
     team.press(&["-l", "half a thought"]);
@@ -40,6 +54,46 @@ fn a_person_may_interrupt_answer_and_type_and_nothing_is_lost() {
     team.wait_for("idle");
     assert!(team.screen().contains("half a thought"), "{}", team.screen());
     team.no_keys_were_pressed();
-    for event in team.crew.ws.events() { println!("{event}"); }
+    team.finish();
+}
+
+#[test]
+fn a_cleared_conversation_is_followed_and_a_killed_program_is_told_and_resumed() {
+    let Some(team) = Team::started() else { return };
+    let first = team.send("the word is heron");
+    team.wait_for_step(&first, "answered");
+    let before = team.crew.native("coder");
+    team.press(&["-l", "/clear"]);
+    team.wait_for_screen("/clear");
+    team.press(&["Enter"]);
+    team.wait("another conversation is known", || team.crew.native("coder") != before);
+    let after = team.crew.native("coder");
+    team.wait_for("idle");
+    let second = team.send("the word is stork");
+    team.wait_for_step(&second, "answered");
+    team.was_taken_once("the word is stork");
+    assert_eq!(team.crew.events_of("observation.foreign"), Vec::<serde_json::Value>::new());
+
+    // Killed in the middle of a turn.
+    let lost = team.send("stub: think 60000");
+    team.wait_for_step(&lost, "turn_started");
+    let pid = team.coder()["session"]["pid"].as_i64().expect("it runs");
+    team.crew.kill(pid);
+    team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
+    assert_eq!(team.coder()["session"]["reason"], "exit");
+    assert_eq!(team.receipt(&lost)["step"], "unknown");
+    let notices = team.crew.events_of("notice.raised");
+    let told = notices.iter().filter(|it| it["event"]["cause"] == "exit" && it["event"]["about"] == "coder").count();
+    assert_eq!(told, 1, "{notices:?}");
+    let waits = team.send("what was the word?");
+    team.wait_for_step(&waits, "held");
+    team.crew.ws.ok(["shutdown"]);
+    team.crew.ws.ok(["restart", "--headless"]);
+    assert_eq!(team.crew.native("coder"), after);
+    assert_eq!(team.crew.events_of("restart.fresh_spawn").len(), 0);
+    team.wait_for_step(&waits, "answered");
+    let asked = team.asked("what was the word?").body.to_string();
+    assert!(asked.contains("the word is stork") && !asked.contains("heron"), "{asked}");
+    team.no_keys_were_pressed();
     team.finish();
 }

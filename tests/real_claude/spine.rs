@@ -1,8 +1,6 @@
 //! From the first message to the one after the restart, without a key.
 
-use team_testkit::stub::Kind;
-
-use crate::support::{SOON, Team};
+use crate::support::Team;
 
 // Acceptance 2.
 #[test]
@@ -24,7 +22,7 @@ fn messages_come_by_the_bell_results_by_mcp_and_a_restart_forgets_nothing() {
     assert_eq!(collected["results"][0]["via"], "mcp");
     assert_eq!(ws.json(["collect"])["collected"], 0);
     team.wait_for("idle");
-    assert_eq!(team.times_taken("the word is heron"), 1);
+    team.was_taken_once("the word is heron");
 
     // Everything about its state was pushed.
     let turn = |kind: &str| team.crew.events_of(kind).pop().expect("a turn was seen")["event"]["proof"]["source"].clone();
@@ -38,8 +36,8 @@ fn messages_come_by_the_bell_results_by_mcp_and_a_restart_forgets_nothing() {
     team.wait_for_step(&meanwhile, "answered");
     team.wait_for_step(&slow, "answered");
     team.wait_for("idle");
-    assert_eq!(team.times_taken("stub: say seen in passing"), 1);
-    assert_eq!(team.times_taken("stub: say that was slow"), 1);
+    team.was_taken_once("stub: say seen in passing");
+    team.was_taken_once("stub: say that was slow");
     assert_eq!(team.receipt(&meanwhile)["channel"], "bell");
     assert_eq!(team.receipt(&meanwhile)["attempts"], 1);
 
@@ -52,11 +50,7 @@ fn messages_come_by_the_bell_results_by_mcp_and_a_restart_forgets_nothing() {
     assert_eq!(team.crew.events_of("restart.fresh_spawn").len(), 0);
     let again = team.send("stub: recall 3");
     team.wait_for_step(&again, "answered");
-    let last = team
-        .stub
-        .wait_for(|it| it.kind == Kind::Turn && it.says("stub: recall 3") && it.outcome.is_some(), SOON)
-        .expect("it asks its model");
-    let said = last.outcome.expect("it was answered").said;
+    let said = team.asked("stub: recall 3").outcome.expect("it was answered").said;
     assert!(said.contains("the word is heron"), "{said}");
     team.wait_for("idle");
     team.no_keys_were_pressed();

@@ -2,6 +2,8 @@
 //!
 //! Knows how such a team is written and what the program's own records say. Must not know what is tested.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use team_scenarios::Crew;
 use team_testkit::home::Theirs;
+use team_testkit::stub::{Kind, Request};
 use team_testkit::{ModelStub, TestHome, TestWorkspace, process, real};
 
 /// How long something may take that takes seconds.
@@ -116,8 +119,14 @@ impl Team {
         self.home.transcript(&self.crew.native("coder"))
     }
 
+    /// Checks that a text reached the conversation once. Its record may be a moment behind.
+    pub(crate) fn was_taken_once(&self, text: &str) {
+        self.wait(&format!("`{text}` is in the transcript"), || self.times_taken(text) > 0);
+        assert_eq!(self.times_taken(text), 1, "{text}");
+    }
+
     /// How often a text reached the conversation: as a prompt, or inside a turn.
-    pub(crate) fn times_taken(&self, text: &str) -> usize {
+    fn times_taken(&self, text: &str) -> usize {
         let has = |it: &Value, at: &str| it.pointer(at).is_some_and(|it| it.to_string().contains(text));
         self.transcript()
             .iter()
@@ -157,6 +166,12 @@ impl Team {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// The answered request of a turn that began with a text that holds `part`.
+    pub(crate) fn asked(&self, part: &str) -> Request {
+        let found = self.stub.wait_for(|it| it.kind == Kind::Turn && it.says(part) && it.outcome.is_some(), SOON);
+        found.expect("it asks its model")
+    }
+
     /// Checks that our program has typed nothing so far.
     pub(crate) fn no_keys_were_pressed(&self) {
         let log = fs::read_to_string(self.crew.ws.root().join("tmux.log")).unwrap_or_default();
@@ -177,6 +192,12 @@ impl Team {
 /// Finds a program on the path of this process.
 fn which(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
+    which_in(&[("PATH".into(), path)].into(), name)
+}
+
+/// Finds a program on the path of an environment.
+pub(crate) fn which_in(variables: &BTreeMap<OsString, OsString>, name: &str) -> PathBuf {
+    let path = variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
     let found = std::env::split_paths(&path).map(|it| it.join(name)).find(|it| it.is_file());
     found.unwrap_or_else(|| name.into())
 }

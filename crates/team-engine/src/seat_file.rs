@@ -74,6 +74,16 @@ impl SeatFile {
         serde_json::from_str(&std::fs::read_to_string(Self::claim_path(path)).ok()?).ok()
     }
 
+    /// Where its hooks keep what they know of the program that called them.
+    fn live_path(path: &Path) -> PathBuf {
+        path.with_extension("session")
+    }
+
+    /// Reads what the hooks have proved of the program and its conversation.
+    pub fn live(path: &Path) -> Option<LiveSession> {
+        serde_json::from_str(&std::fs::read_to_string(Self::live_path(path)).ok()?).ok()
+    }
+
     /// Says whether `path` is a seat file of the state directory it names, so that nobody can bring their own.
     pub fn is_genuine(&self, path: &Path) -> bool {
         let Ok(path) = std::fs::canonicalize(path) else { return false };
@@ -87,6 +97,22 @@ impl SeatFile {
             .map_err(|source| SeatFileError::Read { path: path.clone(), source })?;
         let _ = std::fs::remove_file(path);
         serde_json::from_str(&text).map_err(|source| SeatFileError::Parse { path: path.clone(), source })
+    }
+}
+
+/// The conversation that a seat's program told last, and the process that told it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveSession {
+    /// The conversation's id.
+    pub native: String,
+    /// The program itself: where it was started through a script of the person's, not the seat's own child.
+    pub client: ProcessIdentity,
+}
+
+impl LiveSession {
+    /// Keeps it beside the seat file.
+    pub fn write(&self, seat_file: &Path) -> Result<(), WorkspaceError> {
+        write(&SeatFile::live_path(seat_file), &serde_json::to_string(self).unwrap_or_default(), 0o600)
     }
 }
 

@@ -485,6 +485,9 @@ pub enum Event {
     },
     #[serde(rename = "session.started")]
     SessionStarted { spawn: SpawnId, native: String, source: String },
+    /// The seat's own program goes on with another conversation, as a person told it to.
+    #[serde(rename = "session.replaced")]
+    SessionReplaced { spawn: SpawnId, native: String, source: String },
     #[serde(rename = "session.compacted")]
     SessionCompacted { spawn: SpawnId },
     #[serde(rename = "tools.listed")]

@@ -468,3 +468,48 @@ proptest! {
         prop_assert!(matches!(team.state, TeamState::Running | TeamState::Stopped | TeamState::Lost));
     }
 }
+
+#[test]
+fn a_conversation_that_a_person_replaces_is_the_seats_from_then_on() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", spawn, 1);
+    world.turn(spawn, &[&id]);
+    let replace = |native: &str, source: &str| Event::SessionReplaced {
+        spawn,
+        native: native.to_owned(),
+        source: source.to_owned(),
+    };
+    let first = world.seat("a").session.clone().expect("it has one");
+    let seq = world.then(replace("cleared", "clear"));
+    let session = world.seat("a").session.clone().expect("it has one");
+    assert_eq!((session.native.as_deref(), session.proved, session.used), (Some("cleared"), true, false));
+    assert_eq!(session.id.0, seq);
+    assert_ne!(session.id, first.id);
+    assert_eq!((world.seat("a").turns, &world.seat("a").turn), (0, &None));
+    world.then(replace("resumed", "resume"));
+    assert!(world.seat("a").session.as_ref().is_some_and(|it| it.used));
+    // The program of an earlier start has no say.
+    world.then(Event::SessionReplaced {
+        spawn: SpawnId(spawn.0 + 100),
+        native: "other".to_owned(),
+        source: "clear".to_owned(),
+    });
+    assert_eq!(world.seat("a").session.as_ref().and_then(|it| it.native.as_deref()), Some("resumed"));
+}
+
+#[test]
+fn a_receipt_keeps_how_its_turn_ended_where_that_was_no_answer() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    for (outcome, why) in [(TurnOutcome::Interrupted, "interrupted"), (TurnOutcome::Error, "error")] {
+        let id = world.message(&["a"], None);
+        world.sending(&id, "a", spawn, 1);
+        world.turn(spawn, &[&id]);
+        world.end_turn(spawn, outcome);
+        let receipt = &world.state.teams[&world.key].message(&id).expect("it is kept").receipts[&name("a")];
+        assert_eq!(receipt.step, ReceiptStep::Answered);
+        assert_eq!(receipt.why.as_deref(), Some(&*format!("its turn ended: {why}")));
+    }
+}

@@ -40,11 +40,17 @@ pub struct Records {
 #[derive(Debug)]
 struct SeatRecords {
     spawn: SpawnId,
-    provider_pid: Option<u32>,
+    /// What the files were chosen by: process and conversation, and whether the program has told who it is.
+    placed: Option<Placed>,
+    /// The program itself; where a script of the person's starts it, not the seat's own child.
+    client_pid: Option<u32>,
     seat: Option<SeatFile>,
     files: Vec<Tracked>,
     idle_since: Option<Duration>,
 }
+
+/// By what a seat's records are found.
+type Placed = (Option<u32>, Option<String>, bool);
 
 #[derive(Debug)]
 struct Tracked {
@@ -73,18 +79,19 @@ impl Core {
                 }
                 let at = (key.clone(), agent.clone());
                 let Some(provider) = team_provider::provider(&seat.spec.provider) else { continue };
+                let path = self.workspace.seat_dir(key.as_str(), agent.as_str()).join(&spawn.seat);
                 let mut work = records.seats.remove(&at).filter(|it| it.spawn == spawn.id).unwrap_or_else(|| {
-                    let path = self.workspace.seat_dir(key.as_str(), agent.as_str()).join(&spawn.seat);
                     SeatRecords {
                         spawn: spawn.id,
-                        provider_pid: None,
+                        placed: None,
+                        client_pid: None,
                         seat: SeatFile::read(&path).ok(),
                         files: Vec::new(),
                         idle_since: None,
                     }
                 });
-                let pid = spawn.provider.as_ref().map(|it| it.pid);
-                work.place(provider, seat, pid);
+                work.place(provider, seat, &path);
+                let pid = work.client_pid;
                 let mut events = Vec::new();
                 let mut idle = false;
                 for file in &mut work.files {
@@ -147,21 +154,30 @@ fn earlier(one: Option<Duration>, other: Duration) -> Option<Duration> {
 }
 
 impl SeatRecords {
-    fn place(&mut self, provider: &dyn Provider, seat: &Seat, pid: Option<u32>) {
+    /// Chooses the files anew where the program has told who it is, or which conversation it has now.
+    fn place(&mut self, provider: &dyn Provider, seat: &Seat, path: &Path) {
         let Some(file) = &self.seat else { return };
-        let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
-        if self.provider_pid == pid && !self.files.is_empty() {
+        let native = seat.session.as_ref().and_then(|it| it.native.clone());
+        let has_told = seat.spawn.as_ref().is_some_and(|it| !it.needs.contains(&ReadyFact::SessionStarted));
+        let started = seat.spawn.as_ref().and_then(|it| it.provider.as_ref()).map(|it| it.pid);
+        let by = Some((started, native, has_told));
+        if self.placed == by {
             return;
         }
-        self.provider_pid = pid;
+        let told = if has_told { SeatFile::live(path).map(|it| it.client.pid) } else { None };
+        self.client_pid = told.or(started);
+        self.placed = by;
+        let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
         let places = SeatPlaces {
             config_home: &file.config_home,
             cwd: &file.cwd,
             native_id: native,
             transcript: None,
-            provider_pid: pid,
+            provider_pid: self.client_pid,
         };
-        for watched in provider.files_to_watch(&places) {
+        let wanted = provider.files_to_watch(&places);
+        self.files.retain(|it| wanted.iter().any(|watched| watched.path == it.path));
+        for watched in wanted {
             if !self.files.iter().any(|it| it.path == watched.path) {
                 let live_from = std::fs::metadata(&watched.path).map_or(0, |it| it.len());
                 self.files.push(Tracked {

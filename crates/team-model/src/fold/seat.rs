@@ -1,8 +1,8 @@
 //! What observations change in a seat: its process, session, turns, activity, and the receipts these prove.
 
 use super::At;
-use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Team, Turn};
-use crate::{ActivityKind, AgentName, Cause, Event, MessageId, Proof, ReadyFact, RequestId, TurnOutcome};
+use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Session, Team, Turn};
+use crate::{ActivityKind, AgentName, Cause, Event, MessageId, Proof, ReadyFact, RequestId, SessionId, TurnOutcome};
 
 impl Team {
     pub(super) fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
@@ -41,6 +41,18 @@ impl Team {
                     session.native = Some(native.clone());
                     session.proved = true;
                 }
+                seat.ready(at);
+            }
+            Event::SessionReplaced { native, source, .. } => {
+                // What was resumed had turns before; what was cleared has none yet.
+                let used = source == "resume";
+                seat.session =
+                    Some(Session { id: SessionId(at.seq), native: Some(native.clone()), proved: true, used });
+                seat.turns = 0;
+                if let Some(turn) = seat.turn.take() {
+                    ended = Some((turn.messages, TurnOutcome::Interrupted));
+                }
+                seat.approvals.clear();
                 seat.ready(at);
             }
             Event::ToolsListed { .. } => {

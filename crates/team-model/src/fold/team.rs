@@ -446,9 +446,15 @@ impl Team {
     /// Lets messages leave whose receipts can change no more.
     pub(super) fn settle(&mut self) {
         let done = |it: &Message| it.receipts.values().all(|it| it.step.is_settled());
-        // A leader has yet to read it, or a late proof may still come.
-        let kept =
-            |it: &Message| it.to_leader || it.receipts.values().any(|it| it.step == ReceiptStep::Unknown);
+        // A leader has yet to read it, a late proof may still come, or its turn ended otherwise than by an answer.
+        let kept = |it: &Message| {
+            let told_more = |it: &Receipt| match it.step {
+                ReceiptStep::Unknown => true,
+                ReceiptStep::Answered => it.why.is_some(),
+                _ => false,
+            };
+            it.to_leader || it.receipts.values().any(told_more)
+        };
         let settled = || self.messages.iter().filter(|(_, it)| done(it));
         let mut gone: Vec<u64> = settled().filter(|(_, it)| !kept(it)).map(|(seq, _)| *seq).collect();
         let waiting: Vec<u64> = settled().filter(|(_, it)| kept(it)).map(|(seq, _)| *seq).collect();
