@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,13 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::control::{ATTACH, Control, Done};
 use crate::endpoint::Endpoint;
 use crate::env::CleanEnv;
 use crate::{Result, TmuxError};
+
+/// Scripts longer than this go through a process of their own.
+const SHORT: usize = 256 * 1024;
 
 /// How long one call may take before it is given up.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -36,19 +41,48 @@ pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
     env: CleanEnv,
     deadline: Duration,
+    /// The attached client, where there is to be one.
+    control: Option<Arc<Mutex<Option<Control>>>>,
 }
 
-/// What a tmux process said.
+/// What tmux said.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) status: ExitStatus,
+    /// Whether nothing went wrong.
+    pub(crate) success: bool,
+    /// How the process ended, in words.
+    ended: String,
 }
 
 impl Client {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, env: CleanEnv::of_this_process(), deadline: DEADLINE }
+        Self { endpoint, env: CleanEnv::of_this_process(), deadline: DEADLINE, control: None }
+    }
+
+    /// From now on keeps a client attached, by which short scripts cost no process.
+    ///
+    /// It is started with the first of them and has attached before that one is answered: 3.3a dies when a session
+    /// begins or ends in the moment in which a control client is attaching, so nothing else may be under way then.
+    pub(crate) fn stay_attached(&mut self) {
+        self.control.get_or_insert_default();
+    }
+
+    /// Ends the attached client, if there is one; the next script starts another.
+    pub(crate) fn detach(&self) {
+        if let Some(control) = &self.control {
+            control.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+
+    /// Says whether a client is kept attached.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.control.is_some()
+    }
+
+    fn attach(&self) -> Option<Control> {
+        Control::open(self.command(ATTACH))
     }
 
     pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
@@ -97,6 +131,48 @@ impl Client {
         self.finish(doing, self.command(["source-file", "-"]), Some(script.as_bytes()))
     }
 
+    /// Runs a script of commands by the attached client, or else like [`Client::try_script`].
+    pub(crate) fn quick_script(&self, doing: &'static str, script: &str) -> Result<Reply> {
+        let Some(control) = self.control.as_ref().filter(|_| script.len() <= SHORT) else {
+            return self.try_script(doing, script);
+        };
+        let mut control = control.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that was detached or whose session is gone is replaced once.
+        for _ in 0..2 {
+            if control.is_none() {
+                *control = self.attach();
+            }
+            let Some(client) = control.as_mut() else { break };
+            match client.run(script, Instant::now() + self.deadline) {
+                Done::Answered { printed, errors } => {
+                    return Ok(Reply {
+                        stdout: String::from_utf8_lossy(&printed).into_owned(),
+                        stderr: String::from_utf8_lossy(&errors).into_owned(),
+                        success: errors.is_empty(),
+                        ended: "no reason was given".to_owned(),
+                    });
+                }
+                Done::Never => *control = None,
+                Done::Lost => {
+                    *control = None;
+                    return Err(TmuxError::NoServer { socket: self.endpoint.socket.clone() });
+                }
+                Done::TooLate => {
+                    *control = None;
+                    return Err(TmuxError::TimedOut { doing, after: self.deadline });
+                }
+            }
+        }
+        drop(control);
+        self.try_script(doing, script)
+    }
+
+    /// Runs a script of commands by the attached client and expects success.
+    pub(crate) fn expect_quickly(&self, doing: &'static str, script: &str) -> Result<String> {
+        let reply = self.quick_script(doing, script)?;
+        self.expect_success(doing, reply)
+    }
+
     /// Runs a script of commands and expects success.
     pub(crate) fn script(&self, doing: &'static str, script: &str) -> Result<String> {
         let reply = self.try_script(doing, script)?;
@@ -104,7 +180,7 @@ impl Client {
     }
 
     pub(crate) fn expect_success(&self, doing: &'static str, reply: Reply) -> Result<String> {
-        if reply.status.success() { Ok(reply.stdout) } else { Err(self.failure(doing, &reply)) }
+        if reply.success { Ok(reply.stdout) } else { Err(self.failure(doing, &reply)) }
     }
 
     /// Turns an unsuccessful reply into an error with tmux's own words.
@@ -114,7 +190,7 @@ impl Client {
         if says_no_server(text) {
             return TmuxError::NoServer { socket: self.endpoint.socket.clone() };
         }
-        let text = if text.is_empty() { reply.status.to_string() } else { text.to_owned() };
+        let text = if text.is_empty() { reply.ended.clone() } else { text.to_owned() };
         TmuxError::Failed { doing, text }
     }
 
@@ -133,7 +209,8 @@ impl Client {
             Ok((Some((stdout, stderr)), Some(status))) => Ok(Reply {
                 stdout: String::from_utf8_lossy(&stdout).into_owned(),
                 stderr: String::from_utf8_lossy(&stderr).into_owned(),
-                status,
+                success: status.success(),
+                ended: status.to_string(),
             }),
             Ok(_) => {
                 end(&mut child);

@@ -10,6 +10,7 @@
 mod attach;
 mod batch;
 mod call;
+mod control;
 mod endpoint;
 mod env;
 mod error;

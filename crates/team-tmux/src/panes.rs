@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::batch::{all, literal_format, quote, when};
+use crate::batch::{all, equals, literal_format, quote, when};
 use crate::call::Client;
 use crate::guard::{STATE, Scope, State, is_pane};
 use crate::pane::{Closed, Exit, HEIGHT, OpenPane, OpenedPane, Pane, PaneInfo, Viewers, WIDTH};
@@ -19,7 +19,9 @@ use crate::{Result, TmuxError, process};
 const LIST: &str = "P\t#{pane_id}\t#{pane_pid}\t#{pane_dead}\t#{pane_dead_status}\t#{pane_dead_signal}\t\
      #{window_id}\t#{pane_in_mode}\t#{pane_input_off}\t#{pane_width}\t#{pane_height}\t#{cursor_x}\t\
      #{cursor_y}\t#{window_activity}\t#{session_name}\t#{@team_spawn}\t#{@team_typed}\t#{window_name}\t#{pane_title}";
-const CLIENTS: &str = "C\t#{client_readonly}\t#{client_control_mode}\t#{client_session}";
+/// A control client that only reads, or that wants no output, is a program and nobody who looks.
+pub(crate) const CLIENTS: &str = "C\t#{client_readonly}\t\
+     #{&&:#{client_control_mode},#{||:#{client_readonly},#{m:*no-output*,#{client_flags}}}}\t#{client_session}";
 const OPENED: &str = "#{pane_id}\t#{pane_pid}\t#{window_id}";
 
 /// How often a pane that died without a cause is asked about again.
@@ -52,9 +54,9 @@ fn list_once(client: &Client) -> Result<Listing> {
         quote(CLIENTS),
         quote(LIST)
     );
-    let reply = client.try_script("list-panes", &script)?;
+    let reply = client.quick_script("list-panes", &script)?;
     // A server without sessions has no panes, and says so in this way.
-    if !reply.status.success() && !reply.stderr.contains("no current target") {
+    if !reply.success && !reply.stderr.contains("no current target") {
         return Err(client.failure("list-panes", &reply));
     }
     parse_listing(&reply.stdout)
@@ -70,18 +72,24 @@ fn parse_listing(said: &str) -> Option<Listing> {
         if let Some(pane) = line.strip_prefix("P\t") {
             panes.push(parse_pane(pane, &viewers)?);
         } else {
-            let mut fields = line.strip_prefix("C\t")?.splitn(3, '\t');
-            let read_only = fields.next()? == "1";
-            let control = fields.next()? == "1";
-            let session = viewers.entry(fields.next()?).or_default();
-            // A control client that only reads is a program that waits for the server's end.
-            if !(control && read_only) {
-                session.attached += 1;
-                session.can_type += u32::from(!read_only);
-            }
+            let (session, viewer) = parse_client(line)?;
+            let session = viewers.entry(session).or_default();
+            session.attached += viewer.attached;
+            session.can_type += viewer.can_type;
         }
     }
     Some(Listing { server_pid, panes })
+}
+
+/// Reads the session that a client shows, and what it counts for there.
+pub(crate) fn parse_client(line: &str) -> Option<(&str, Viewers)> {
+    let mut fields = line.strip_prefix("C\t")?.splitn(3, '\t');
+    let read_only = fields.next()? == "1";
+    let program = fields.next()? == "1";
+    let session = fields.next()?;
+    let viewers =
+        if program { Viewers::default() } else { Viewers { attached: 1, can_type: u32::from(!read_only) } };
+    Some((session, viewers))
 }
 
 fn parse_pane(line: &str, viewers: &HashMap<&str, Viewers>) -> Option<PaneInfo> {
@@ -159,7 +167,7 @@ pub(crate) fn open(client: &Client, fence: &Fence, panes: &[OpenPane]) -> Result
         let unexpected = || TmuxError::Unexpected { doing: "new-window", text: line.to_owned() };
         opened.push(parse_opened(line, panes).ok_or_else(unexpected)?);
     }
-    if opened.len() == panes.len() && reply.status.success() {
+    if opened.len() == panes.len() && reply.success {
         return Ok(opened);
     }
     let failure = client.failure("new-window", &reply);
@@ -183,9 +191,11 @@ fn open_one(index: usize, pane: &OpenPane) -> String {
     let tag = pane.tag.as_ref();
     let mark = tag.map(|tag| format!("set-option -p -t {last} @team_spawn {} ; ", quote(tag)));
     let finish = format!("{}resize-window -t {last} -x {WIDTH} -y {HEIGHT}", mark.unwrap_or_default());
+    // Of a target that does not exist a client that looks elsewhere would tell: so the name is compared.
+    let there = equals("session_name", pane.session.replace(',', "#,").replace('}', "#}"));
     when(
         Some(&session),
-        "#{session_name}",
+        &there,
         &format!("new-window -d -a -t {last} {program} ; {finish} ; {}", show.trim_end()),
         &format!("new-session -d -s {new_session} -x {WIDTH} -y {HEIGHT} {program} ; {finish}"),
     )

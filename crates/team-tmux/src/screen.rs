@@ -1,9 +1,12 @@
 //! Reads what panes show. Says what is there, not what it means.
 
+use std::collections::HashMap;
+
 use crate::batch::{quote, when};
 use crate::call::Client;
 use crate::guard::is_pane;
 use crate::pane::Pane;
+use crate::panes::{CLIENTS, parse_client};
 use crate::styled::{Line, Reader};
 use crate::{Result, TmuxError};
 
@@ -22,7 +25,7 @@ pub struct Screen {
     pub alternate: bool,
     /// Whether the pane is in copy mode or another mode; the lines are the program's all the same.
     pub in_mode: bool,
-    /// How many clients are attached to its session.
+    /// How many people's clients are attached to its session.
     pub attached: u16,
     /// All rows, from the top.
     pub lines: Vec<Line>,
@@ -69,15 +72,15 @@ pub(crate) fn read(client: &Client, panes: &[Pane]) -> Result<Vec<Option<Screen>
     }
     let header = quote(
         "SCREEN\t#{pane_width}\t#{pane_height}\t#{cursor_x}\t#{cursor_y}\t#{cursor_flag}\t#{alternate_on}\t\
-         #{pane_in_mode}\t#{session_attached}",
+         #{pane_in_mode}\t#{session_name}",
     );
-    let mut script = String::new();
+    let mut script = format!("list-clients -F {}\n", quote(CLIENTS));
     for pane in panes {
         let target = pane.id.to_string();
         let show = format!("display-message -p -t {target} {header} ; capture-pane -p -e -t {target}");
         script.push_str(&when(Some(&target), &is_pane(*pane), &show, "display-message -p GONE"));
     }
-    let said = client.script("capture-pane", &script)?;
+    let said = client.expect_quickly("capture-pane", &script)?;
     parse(&said, panes.len()).ok_or_else(|| {
         let start = said.chars().take(80).collect();
         TmuxError::Unexpected { doing: "capture-pane", text: start }
@@ -86,7 +89,12 @@ pub(crate) fn read(client: &Client, panes: &[Pane]) -> Result<Vec<Option<Screen>
 
 /// The number of rows is in the header, so nothing a program shows can be taken for one.
 fn parse(said: &str, count: usize) -> Option<Vec<Option<Screen>>> {
-    let mut rows = said.strip_suffix('\n')?.split('\n');
+    let mut rows = said.strip_suffix('\n')?.split('\n').peekable();
+    let mut watched: HashMap<&str, u16> = HashMap::new();
+    while let Some((session, viewer)) = rows.peek().and_then(|it| parse_client(it)) {
+        *watched.entry(session).or_default() += clamp(viewer.attached as usize);
+        rows.next();
+    }
     let mut screens = Vec::with_capacity(count);
     for _ in 0..count {
         let header = rows.next()?;
@@ -94,9 +102,9 @@ fn parse(said: &str, count: usize) -> Option<Vec<Option<Screen>>> {
             screens.push(None);
             continue;
         }
-        let fields: Vec<u16> =
-            header.strip_prefix("SCREEN\t")?.split('\t').map(|field| field.parse().unwrap_or(0)).collect();
-        let [width, height, column, row, cursor_flag, alternate, in_mode, attached] = fields[..] else {
+        let (numbers, session) = header.strip_prefix("SCREEN\t")?.rsplit_once('\t')?;
+        let fields: Vec<u16> = numbers.split('\t').map(|field| field.parse().unwrap_or(0)).collect();
+        let [width, height, column, row, cursor_flag, alternate, in_mode] = fields[..] else {
             return None;
         };
         let mut reader = Reader::default();
@@ -111,7 +119,7 @@ fn parse(said: &str, count: usize) -> Option<Vec<Option<Screen>>> {
             cursor_shown: cursor_flag != 0,
             alternate: alternate != 0,
             in_mode: in_mode != 0,
-            attached,
+            attached: watched.get(session).copied().unwrap_or(0),
             lines,
         }));
     }
@@ -124,13 +132,17 @@ mod tests {
 
     #[test]
     fn a_screen_that_shows_a_header_is_not_taken_apart() {
-        let said = "SCREEN\t20\t2\t1\t0\t1\t0\t0\t0\nGONE\nSCREEN\t1\t1\t0\t0\t0\t0\t0\nGONE\n\
-                    SCREEN\t20\t1\t0\t0\t0\t1\t1\t2\n\n";
+        let said = "C\t0\t0\tb\nC\t1\t1\tb\nC\t0\t0\ta\nC\t1\t0\ta\n\
+                    SCREEN\t20\t2\t1\t0\t1\t0\t0\tb\nGONE\nSCREEN\t1\t1\t0\t0\t0\t0\tb\nGONE\n\
+                    SCREEN\t20\t1\t0\t0\t0\t1\t1\ta\n\n";
         let screens = parse(said, 3).unwrap();
-        assert_eq!(screens[0].as_ref().unwrap().text(), "GONE\nSCREEN\t1\t1\t0\t0\t0\t0\t0");
+        let first = screens[0].as_ref().unwrap();
+        assert_eq!(first.text(), "GONE\nSCREEN\t1\t1\t0\t0\t0\t0\tb");
         assert_eq!(screens[1], None);
-        assert!(screens[2].as_ref().unwrap().alternate);
-        assert_eq!(parse("SCREEN\t20\t2\t1\t0\t1\t0\t0\t0\nonly one\n", 1), None);
+        let third = screens[2].as_ref().unwrap();
+        assert!(third.alternate);
+        assert_eq!((first.attached, third.attached), (1, 2));
+        assert_eq!(parse("SCREEN\t20\t2\t1\t0\t1\t0\t0\ta\nonly one\n", 1), None);
         assert_eq!(parse("", 1), None);
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn start(client: &Client, env: &CleanEnv, session: &str) -> Result<Se
         }
         client.endpoint.make_directory()?;
         let reply = client.start(env, start_args(session))?;
-        if reply.status.success() || reply.stderr.contains("duplicate session") {
+        if reply.success || reply.stderr.contains("duplicate session") {
             continue;
         }
         match client.failure("start-server", &reply) {
@@ -225,6 +225,7 @@ fn expect_ok(doing: &'static str, said: &str, fence: &Fence) -> Result<()> {
 
 /// Ends the server if it is the expected process, and waits until its socket is free.
 pub(crate) fn end(client: &Client, fence: &Fence, expect: &ServerInfo) -> Result<()> {
+    client.detach();
     let Some(found) = probe(client, Some(expect))? else { return Ok(()) };
     if !found.is_same_process(expect) {
         return Err(TmuxError::OtherServer {

@@ -36,6 +36,14 @@ impl Tmux {
         self
     }
 
+    /// Keeps a client attached from the first look at the server on, so that reading screens and typing cost no
+    /// process: for callers that live long.
+    #[must_use]
+    pub fn staying_attached(mut self) -> Self {
+        self.client.stay_attached();
+        self
+    }
+
     /// Returns where the server is reached.
     pub fn endpoint(&self) -> &Endpoint {
         &self.client.endpoint

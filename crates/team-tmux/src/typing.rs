@@ -131,6 +131,9 @@ pub type Pasted = Typed;
 /// What became of a key.
 pub type Pressed = Typed;
 
+/// Texts of at most this many bytes stand in the script that pastes them.
+const IN_SCRIPT: usize = 64 * 1024;
+
 /// Pastes a text through a buffer of its own, which takes any length and any character.
 pub(crate) fn paste(
     client: &Client,
@@ -157,9 +160,26 @@ pub(crate) fn paste(
     let refuse = format!("delete-buffer -b {buffer} ; display-message -p -t {id} {}", quote(STATE));
     let condition = may_type(scope, pane, paste.leave_mode, &paste.guard);
     let target = id.to_string();
-    let args: [&str; 12] =
-        ["load-buffer", "-b", &buffer, "-", ";", "if-shell", "-F", "-t", &target, &condition, &act, &refuse];
-    let said = client.run("paste-buffer", args.map(OsString::from), Some(text.as_bytes()))?;
+    let said = if client.is_attached() && text.len() <= IN_SCRIPT {
+        let load = format!("set-buffer -b {buffer} -- {}\n", quote(text.as_ref()));
+        client.expect_quickly("paste-buffer", &(load + &when(Some(&target), &condition, &act, &refuse)))?
+    } else {
+        let args: [&str; 12] = [
+            "load-buffer",
+            "-b",
+            &buffer,
+            "-",
+            ";",
+            "if-shell",
+            "-F",
+            "-t",
+            &target,
+            &condition,
+            &act,
+            &refuse,
+        ];
+        client.run("paste-buffer", args.map(OsString::from), Some(text.as_bytes()))?
+    };
     outcome("paste-buffer", said.trim_end_matches('\n'), scope, pane, paste.leave_mode)
 }
 
@@ -177,7 +197,7 @@ pub(crate) fn press(client: &Client, scope: Scope<'_>, presses: &[Press]) -> Res
         let report = format!("display-message -p -t {target} {}", quote(STATE));
         script.push_str(&when(Some(&target), &may_type(scope, *pane, false, guard), &act, &report));
     }
-    let said = client.script("send-keys", &script)?;
+    let said = client.expect_quickly("send-keys", &script)?;
     let lines: Vec<_> = said.lines().collect();
     if lines.len() != presses.len() {
         return Err(TmuxError::Unexpected { doing: "send-keys", text: said });

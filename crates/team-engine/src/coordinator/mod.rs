@@ -87,7 +87,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
     };
     let tmux = team_tmux::find_tmux(&search_path())?;
     let endpoint = Endpoint { tmux, socket };
-    let terminal = Box::new(Tmux::new(endpoint, known));
+    let terminal = Box::new(Tmux::new(endpoint, known).staying_attached());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

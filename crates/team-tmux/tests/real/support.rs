@@ -7,8 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use team_tmux::{
-    CleanEnv, Endpoint, Fence, Key, OpenPane, Pane, PaneInfo, Press, ServerInfo, Terminal, Tmux,
-    find_tmux,
+    CleanEnv, Endpoint, Fence, Key, OpenPane, Pane, PaneInfo, Press, ServerInfo, Terminal, Tmux, find_tmux,
 };
 use tempfile::TempDir;
 

@@ -70,7 +70,10 @@ fn a_pane_remembers_what_was_typed_last_and_nothing_that_was_refused() {
     expect_bytes(&log, &expected);
     // What a guard or a newer epoch refuses leaves no mark.
     let guard = Guard { only_if: vec!["never shown".to_owned()], ..Guard::default() };
-    assert_eq!(server.terminal.paste(pane, "two", &Paste { guard, ..paste("p-18") }).unwrap(), Pasted::Guarded);
+    assert_eq!(
+        server.terminal.paste(pane, "two", &Paste { guard, ..paste("p-18") }).unwrap(),
+        Pasted::Guarded
+    );
     let mut old = server.another();
     old.claim_epoch(&fence(1)).unwrap();
     server.terminal.claim_epoch(&fence(2)).unwrap();
