@@ -3,16 +3,14 @@
 //! Knows states and times. Must not know tmux, files or processes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use team_model::{
-    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReceiptStep, Seat, SeatState, SpawnId, SpawnMode,
+    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReceiptStep, Seat, SeatState, SpawnMode,
     State, Team, TeamKey, TeamState,
 };
 
-/// A seat of a team.
-pub type SeatKey = (TeamKey, AgentName);
+pub use super::seen::{Blocked, Lane, SeatKey, Seen, Typed, TypingTimes};
 
 /// How long a start may take.
 pub const START: Duration = Duration::from_secs(60);
@@ -24,129 +22,14 @@ const HEARD: Duration = Duration::from_secs(8);
 const RING_AGAIN: Duration = Duration::from_millis(1250);
 /// How long a seat process that was asked to end may take; it kills its program before that.
 pub const STOP: Duration = Duration::from_millis(4000);
+/// How long a killed process is left alone before it is looked for again.
+const KILLED: Duration = Duration::from_millis(500);
 /// How long a spawn that was announced may take to be claimed before its pane is looked for.
 const CLAIM: Duration = Duration::from_secs(10);
 /// How long a program may start without a word before its screen is read for a dialog.
 const SILENT_START: Duration = Duration::from_millis(1500);
-/// How long a block that stands in the way of typing is believed before it is looked at again.
-const RETRY: Duration = Duration::from_millis(250);
-/// The same, for a block that has stood for long.
-const RETRY_AT_MOST: Duration = Duration::from_secs(5);
 /// How often Enter is pressed for one text at most; each further time only after three times the wait.
 const PRESSES: u32 = 4;
-
-/// What was seen of a seat's present spawn.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
-    /// The spawn it is about.
-    pub spawn: Option<SpawnId>,
-    /// When this coordinator first saw that spawn.
-    pub since: Duration,
-    /// Whether this coordinator opened its pane or found it.
-    pub pane_known: bool,
-    /// Whether the pane's program is known to have ended.
-    pub pane_dead: bool,
-    /// Whether the process that claimed the spawn is known to have ended.
-    pub process_dead: bool,
-    /// When it was asked to end.
-    pub asked: Option<Duration>,
-    /// Whether it was killed.
-    pub killed: bool,
-    /// What goes on between us and its composer.
-    pub lane: Lane,
-    /// What stood in the way of typing.
-    pub blocked: Option<Blocked>,
-    /// Before when an attempt that another coordinator began is not looked at again.
-    pub conclude_at: Option<Duration>,
-    /// When its screen was last read while it started.
-    pub start_looked: Option<Duration>,
-    /// Whether its bell was rung and not heard.
-    pub deaf: bool,
-    /// How its provider wants to be typed into.
-    pub typing: TypingTimes,
-}
-
-impl Seen {
-    /// Notes what stands in the way of typing, or that nothing does.
-    pub fn block(&mut self, reason: Option<HoldReason>, now: Duration) {
-        let before = self.blocked;
-        self.blocked = reason.map(|reason| {
-            let since = before.filter(|it| it.reason == reason).map_or(now, |it| it.since);
-            Blocked { reason, since, looked: now }
-        });
-    }
-}
-
-/// Something in the way of typing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blocked {
-    /// What it is.
-    pub reason: HoldReason,
-    /// Since when.
-    pub since: Duration,
-    /// When it was last looked at.
-    pub looked: Duration,
-}
-
-impl Blocked {
-    /// When it is looked at again: the longer it stands, the less often.
-    fn due(&self) -> Duration {
-        self.looked + (self.looked.saturating_sub(self.since) / 4).clamp(RETRY, RETRY_AT_MOST)
-    }
-}
-
-/// The times of typing into a program.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TypingTimes {
-    /// Between paste and Enter.
-    pub settle: Duration,
-    /// After Enter without a receipt.
-    pub look_after: Duration,
-}
-
-impl Default for TypingTimes {
-    fn default() -> Self {
-        Self { settle: Duration::from_millis(200), look_after: Duration::from_secs(2) }
-    }
-}
-
-/// What is under way to a seat.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum Lane {
-    /// Nothing.
-    #[default]
-    Free,
-    /// A text was pasted.
-    Typed(Typed),
-    /// A bell was rung.
-    Rung {
-        /// The messages.
-        ids: Vec<MessageId>,
-        /// When.
-        at: Duration,
-        /// When it was rung last.
-        rung: Duration,
-    },
-}
-
-/// A text in a composer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Typed {
-    /// The messages it holds.
-    pub ids: Vec<MessageId>,
-    /// What was pasted.
-    pub text: Arc<str>,
-    /// When it was pasted.
-    pub pasted: Duration,
-    /// When Enter was first pressed.
-    pub entered: Option<Duration>,
-    /// When Enter was last pressed or the screen last read.
-    pub touched: Duration,
-    /// How often Enter was pressed.
-    pub presses: u32,
-    /// Whether the last look showed the text in the composer.
-    pub staged: bool,
-}
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,7 +130,7 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
                 starts.push((at, *mode));
                 continue;
             }
-            if seat.state.is_live() && supervise(&mut plan, &at, team, seat, look, now) {
+            if seat.state.is_live() && supervise(&mut plan, &at, seat, look, now) {
                 continue;
             }
             if lane(&mut plan, &mut enters, &at, team, seat, look, now) {
@@ -290,7 +173,7 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
 }
 
 /// Says whether the seat is on its way out, so that nothing else is planned for it.
-fn supervise(plan: &mut Plan, at: &SeatKey, team: &Team, seat: &Seat, look: &Seen, now: Duration) -> bool {
+fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Duration) -> bool {
     let Some(spawn) = &seat.spawn else { return false };
     let starting = seat.state == SeatState::Starting;
     let ended = look.process_dead || (spawn.claimed.is_none() && look.pane_dead);
@@ -304,8 +187,11 @@ fn supervise(plan: &mut Plan, at: &SeatKey, team: &Team, seat: &Seat, look: &See
     }
     if spawn.exited.is_some() && !ended {
         // The seat process is ending what its program left behind; it will not take long.
-        if now >= look.since + STOP && look.asked.is_some() {
-            end(plan, at, look, now);
+        let due = look.exited.unwrap_or(now) + STOP;
+        if now >= due {
+            end(plan, at, look, now)
+        } else {
+            plan.at(due)
         }
         return true;
     }
@@ -330,12 +216,14 @@ fn supervise(plan: &mut Plan, at: &SeatKey, team: &Team, seat: &Seat, look: &See
             }
             plan.at(look.since + CLAIM);
         }
-        if now >= look.since + START {
+        // The time in which a question waits for a person is not the program's.
+        let begun = look.start_asked.map_or(look.since, |it| it.max(look.since));
+        if now >= begun + START {
             let why = format!("it was not ready after {} s", START.as_secs());
             plan.actions.push(Action::Fail(at.clone(), why));
             return true;
         }
-        plan.at(look.since + START);
+        plan.at(begun + START);
         let due = look.start_looked.map_or(look.since + SILENT_START, |it| it + Duration::from_secs(2));
         if spawn.claimed.is_some() {
             if now >= due {
@@ -345,7 +233,6 @@ fn supervise(plan: &mut Plan, at: &SeatKey, team: &Team, seat: &Seat, look: &See
             }
         }
     }
-    let _ = team;
     false
 }
 
@@ -363,6 +250,8 @@ fn end(plan: &mut Plan, at: &SeatKey, look: &Seen, now: Duration) {
     match look.asked {
         None => plan.actions.push(Action::Ask(at.clone())),
         Some(asked) if now >= asked + STOP && !look.killed => plan.actions.push(Action::Kill(at.clone())),
+        // Killed: its end is announced, but for one that even this does not end at once.
+        Some(_) if look.killed => plan.at(now + KILLED),
         Some(asked) => plan.at(asked + STOP),
     }
 }
@@ -388,7 +277,11 @@ fn lane(
                 }
                 // The first Enter waits for the text to settle, a later try for the text to show.
                 let due = typed.touched.max(typed.pasted + look.typing.settle);
-                if now >= due { enters.push(at.clone()) } else { plan.at(due) }
+                if now >= due {
+                    enters.push(at.clone())
+                } else {
+                    plan.at(due)
+                }
                 return false;
             };
             if now >= entered + RECEIPT {
@@ -452,7 +345,11 @@ fn deliver(
         .iter()
         .filter_map(|(seq, it)| {
             let receipt = it.receipts.get(&at.1)?;
-            matches!(receipt.step, ReceiptStep::Accepted | ReceiptStep::Held).then_some((*seq, &it.id, receipt.held))
+            matches!(receipt.step, ReceiptStep::Accepted | ReceiptStep::Held).then_some((
+                *seq,
+                &it.id,
+                receipt.held,
+            ))
         })
         .collect();
     if waiting.is_empty() {
@@ -518,3 +415,6 @@ fn why_not(team: &Team, seat: &Seat, look: &Seen, channel: Channel) -> Option<Ho
     }
     seat.dirty.as_ref().map(|_| HoldReason::Dirty)
 }
+
+#[cfg(test)]
+mod tests;

@@ -220,9 +220,13 @@ impl Tracked {
                 }
                 let written = stamp.map(|(time, _)| DateTime::<Utc>::from(time));
                 *idle = facts.iter().any(|it| matches!(it, Fact::Activity { kind: Shown::Idle | Shown::Shell, .. }));
-                if self.changed == stamp && stamp.is_some() {
+                let same = self.changed == stamp && stamp.is_some();
+                // After damage to the log nothing is proved any more: what still stands in the file is news then.
+                let forgotten = seat.activity.kind == ActivityKind::Unknown && seat.activity.proof.is_none();
+                if same && !forgotten {
                     return;
                 }
+                let written = written.filter(|_| !same);
                 self.changed = stamp;
                 for fact in &facts {
                     if let Fact::Activity { kind, .. } = fact

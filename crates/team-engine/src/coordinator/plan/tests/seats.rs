@@ -1,0 +1,241 @@
+//! Starts, ends, and what is there for no seat.
+
+use super::*;
+
+#[test]
+fn wanted_seats_start_together_and_the_server_before_them() {
+    check(|it| it.queued("a"), "start a:fresh");
+    check(
+        |it| {
+            it.queued("a");
+            it.queued("b");
+            it.idle("c");
+        },
+        "start a:fresh b:fresh",
+    );
+    check(
+        |it| {
+            it.queued("a");
+            it.seen.server_alive = false;
+        },
+        "start server; start a:fresh",
+    );
+    // A team that is being stopped starts nobody.
+    check(
+        |it| {
+            it.queued("a");
+            it.log(Event::TeamStopPlanned { now: false });
+        },
+        "team stopped current",
+    );
+}
+
+#[test]
+fn a_start_is_followed_until_it_is_ready_or_too_late() {
+    check(|it| drop(it.planned("a", Channel::Keys)), "adopt a");
+    check(|it| drop(it.opened("a", Channel::Keys)), "@10000");
+    check(
+        |it| {
+            it.opened("a", Channel::Keys);
+            it.look("a").since = ms(NOW - 10_000);
+        },
+        "fail a: its process did not begin",
+    );
+    check(
+        |it| {
+            it.opened("a", Channel::Keys);
+            it.look("a").pane_dead = true;
+        },
+        "fail a: its process ended",
+    );
+    check(|it| drop(it.claimed("a", Channel::Keys)), "@1500");
+    check(
+        |it| {
+            it.claimed("a", Channel::Keys);
+            it.look("a").since = ms(NOW - 1500);
+        },
+        "look at start of a; @58500",
+    );
+    check(
+        |it| {
+            it.claimed("a", Channel::Keys);
+            it.look("a").since = ms(NOW - 4000);
+            it.look("a").start_looked = Some(ms(NOW - 500));
+        },
+        "@1500",
+    );
+    check(
+        |it| {
+            it.claimed("a", Channel::Keys);
+            it.look("a").since = ms(NOW - 60_000);
+        },
+        "fail a: it was not ready after 60 s",
+    );
+    check(|it| drop(it.idle("a")), "");
+}
+
+#[test]
+fn a_program_that_ends_is_failed_while_it_starts_and_stopped_afterwards() {
+    let exited = |it: &mut World, spawn, code, signal, dead| {
+        it.log(Event::ProviderExited { spawn, code, signal });
+        it.look("a").process_dead = dead;
+    };
+    check(
+        |it| {
+            let spawn = it.claimed("a", Channel::Keys);
+            exited(it, spawn, Some(55), None, true);
+        },
+        "fail a: its program ended with exit code 55",
+    );
+    check(
+        |it| {
+            let spawn = it.claimed("a", Channel::Keys);
+            exited(it, spawn, Some(127), None, true);
+        },
+        "fail a: its program could not be started",
+    );
+    check(
+        |it| {
+            let spawn = it.claimed("a", Channel::Keys);
+            exited(it, spawn, None, Some(9), true);
+        },
+        "fail a: its program was ended by signal 9",
+    );
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            exited(it, spawn, Some(0), None, true);
+        },
+        "stopped a: exit",
+    );
+    check(
+        |it| {
+            it.idle("a");
+            it.look("a").process_dead = true;
+        },
+        "stopped a: exit",
+    );
+    // The seat's process ends what the program has left; after its time it is asked, then killed.
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            exited(it, spawn, Some(0), None, false);
+            it.look("a").exited = Some(ms(NOW - 1000));
+        },
+        "@3000",
+    );
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            exited(it, spawn, Some(0), None, false);
+            it.look("a").exited = Some(ms(NOW - 4000));
+        },
+        "ask a",
+    );
+    // Nothing is sent to a program that has ended.
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            it.message(&["a"]);
+            exited(it, spawn, Some(0), None, true);
+        },
+        "stopped a: exit",
+    );
+}
+
+#[test]
+fn an_end_is_asked_for_then_forced_then_recorded() {
+    let stopping = |it: &mut World, asked: Option<u64>, killed| {
+        it.idle("a");
+        it.log(Event::AgentStopPlanned { agent: name("a"), cause: Cause::Stop });
+        it.look("a").asked = asked.map(|ago| ms(NOW - ago));
+        it.look("a").killed = killed;
+    };
+    check(|it| stopping(it, None, false), "ask a");
+    check(|it| stopping(it, Some(1000), false), "@3000");
+    check(|it| stopping(it, Some(4000), false), "kill a");
+    check(|it| stopping(it, Some(4000), true), "@500");
+    check(
+        |it| {
+            stopping(it, Some(10), false);
+            it.look("a").process_dead = true;
+        },
+        "stopped a: stop",
+    );
+    // Never opened, so there is nothing to end.
+    check(
+        |it| {
+            it.planned("a", Channel::Keys);
+            it.log(Event::AgentStopPlanned { agent: name("a"), cause: Cause::Shutdown });
+        },
+        "stopped a: shutdown",
+    );
+    // A team has ended when its last seat has.
+    check(
+        |it| {
+            it.idle("a");
+            it.idle("b");
+            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::AgentStopPlanned { agent: name("a"), cause: Cause::Shutdown });
+            it.log(Event::AgentStopped { agent: name("b"), session: None, cause: Cause::Shutdown });
+            it.look("a").asked = Some(ms(NOW));
+        },
+        "@4000",
+    );
+    check(
+        |it| {
+            it.idle("a");
+            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Shutdown });
+        },
+        "team stopped current",
+    );
+}
+
+#[test]
+fn a_team_whose_server_is_gone_is_lost() {
+    check(
+        |it| {
+            it.idle("a");
+            it.message(&["a"]);
+            it.seen.server_alive = false;
+        },
+        "team lost current",
+    );
+    // Nobody lived there: nothing is lost.
+    check(
+        |it| {
+            it.idle("a");
+            it.log(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Exit });
+            it.seen.server_alive = false;
+        },
+        "",
+    );
+}
+
+#[test]
+fn the_leader_is_told_and_nothing_else_waits_for_it() {
+    check(
+        |it| {
+            it.idle("a");
+            it.seen.leader_ready.push(key());
+        },
+        "tell current",
+    );
+}
+
+#[test]
+fn with_no_team_to_serve_the_server_ends_and_then_the_coordinator() {
+    check(|it| drop(it.log(Event::TeamStopped { clean: true })), "stop server; exit");
+    check(
+        |it| {
+            it.log(Event::TeamStopped { clean: true });
+            it.seen.server_alive = false;
+        },
+        "exit",
+    );
+    check(|it| drop(it.log(Event::TeamLost { why: "x".to_owned() })), "stop server; exit");
+    check(|it| drop(it.log(Event::TeamDeleted {})), "stop server; exit");
+    // A team without a live seat is still a team that runs.
+    check(|_| {}, "");
+}
