@@ -1,3 +1,17 @@
 //! The whole program as a person and as agents use it, with fake agents on a real private tmux.
 
+mod bell;
+mod cli;
+mod dialogs;
+mod ends;
+mod json;
+mod leader;
+mod log;
+mod places;
+mod receipts;
+mod refusals;
+mod secrets;
 mod spine;
+mod start;
+mod status;
+mod typing;

@@ -35,17 +35,20 @@ pub(crate) struct Cli {
     command: Command,
 }
 
+/// The heading in help of what every command takes.
+const EVERYWHERE: &str = "With every command";
+
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Shared {
     /// Work in this directory instead of the nearest one with a `.team`
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = EVERYWHERE)]
     pub(crate) workspace: Option<PathBuf>,
     /// Work with this team: its key, its name or its session
-    #[arg(long, global = true, value_name = "TEAM")]
+    #[arg(long, global = true, value_name = "TEAM", help_heading = EVERYWHERE)]
     pub(crate) team: Option<String>,
     /// Print JSON, also for errors; `team-agent schema` describes it
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
 }
 
@@ -187,7 +190,10 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let word = command_word(arguments);
         let known = word.as_deref().is_some_and(|it| command().find_subcommand(it).is_some());
         let help = word.as_deref().filter(|_| known).map_or_else(String::new, |it| format!("{it} "));
-        let (message, tip) = words_of(&error.render().to_string());
+        let (message, tip) = match error.kind() {
+            K::MissingSubcommand => ("a command is missing".to_owned(), None),
+            _ => words_of(&error.render().to_string()),
+        };
         let hint = tip.unwrap_or_else(|| format!("run `team-agent {help}--help`"));
         return Ui::new(true, &word.unwrap_or_default()).error(&CliError::usage(message, hint));
     }
@@ -200,7 +206,6 @@ fn words_of(rendered: &str) -> (String, Option<String>) {
     let first = rendered.lines().take_while(|it| !it.trim().is_empty());
     let message = first.map(|it| it.trim().trim_start_matches("error: ")).collect::<Vec<_>>().join(" ");
     let tip = rendered.lines().find_map(|it| it.trim().strip_prefix("tip: ").map(str::to_owned));
-    let message = if message.is_empty() { "a command is needed".to_owned() } else { message };
     (message, tip)
 }
 

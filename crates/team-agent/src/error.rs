@@ -17,8 +17,8 @@ pub(crate) struct CliError {
     pub(crate) hint: Option<String>,
     /// What is wrong in files, each with its place.
     pub(crate) details: Vec<ErrorDetail>,
-    /// Whether the message is complete as it stands, with its own heads.
-    pub(crate) verbatim: bool,
+    /// What people get to read instead of the message, with its own heads.
+    pub(crate) verbatim: Option<String>,
 }
 
 impl CliError {
@@ -29,7 +29,7 @@ impl CliError {
             message: message.into(),
             hint: None,
             details: Vec::new(),
-            verbatim: false,
+            verbatim: None,
         }
     }
 
@@ -81,15 +81,28 @@ impl From<&CliError> for Failure {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
+        let whole = team_engine::whole(&error);
+        let details = error.details();
+        // With carets and lines of its own it is for people; programs find each place in the details.
+        let (message, verbatim) = match &error {
+            EngineError::Spec(errors) => (counted(details.len(), errors.files()), Some(whole)),
+            _ => (whole, None),
+        };
         Self {
             kind: error.kind(),
             code: error.code().to_owned(),
+            message,
             hint: error.hint(),
-            details: error.details(),
-            verbatim: matches!(error, EngineError::Spec(_)),
-            message: team_engine::whole(&error),
+            details,
+            verbatim,
         }
     }
+}
+
+fn counted(errors: usize, files: usize) -> String {
+    let of =
+        |count: usize, word: &str| if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") };
+    format!("{} in {}", of(errors, "error"), of(files, "file"))
 }
 
 /// Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 environment, 4 not yet (the wish stands), 70 bug.

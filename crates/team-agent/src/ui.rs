@@ -113,8 +113,11 @@ impl Ui {
     }
 
     fn tell(&self, error: &CliError) {
-        match (error.verbatim, error.kind) {
-            (true, _) => self.say(error.message.trim_end()),
+        if error.verbatim.as_ref().is_some_and(String::is_empty) {
+            return;
+        }
+        match (&error.verbatim, error.kind) {
+            (Some(text), _) => self.say(text.trim_end()),
             (_, ErrorKind::NotYet) => self.say(&format!("not yet: {}", error.message)),
             _ => self.say(&format!("error: {}", error.message)),
         }

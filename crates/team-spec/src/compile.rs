@@ -11,7 +11,7 @@ use crate::dotenv::LineError;
 use crate::error::{SpecError, SpecErrors, quoted};
 use crate::fields::Located;
 use crate::known::{AuthMode, Known, list};
-use crate::place::{TEAM_FILE, TeamSource, role_files};
+use crate::place::{DEFAULT_KEY, TEAM_FILE, TeamSource, role_files};
 use crate::profile::Profile;
 use crate::profile_file::{ProfileError, read_profile};
 use crate::role_file::{self, RoleFile};
@@ -248,7 +248,13 @@ fn profile(
         return None;
     }
     let mut error = text.error(name.at.clone(), full_message(&cause));
-    error.hint = cause.hint();
+    // The line that makes it makes it where this team looks.
+    error.hint = match (&cause, source.key.as_str()) {
+        (ProfileError::NotFound { name, auth_mode }, key) if key != DEFAULT_KEY => {
+            Some(format!("run `team-agent profile init {name} --auth-mode {auth_mode} --team {key}`"))
+        }
+        _ => cause.hint(),
+    };
     errors.push(error);
     None
 }

@@ -21,11 +21,11 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, 
             1 => first.message.clone(),
             many => format!("{many} checks failed, the first: {}", first.message),
         };
-        let error = CliError::new(ErrorKind::Environment, "checks_failed", message);
-        match &first.hint {
-            Some(hint) if ui.is_json() => error.with_hint(hint.clone()),
-            _ => error,
-        }
+        let mut error = CliError::new(ErrorKind::Environment, "checks_failed", message);
+        error.hint.clone_from(&first.hint);
+        // People see it among the others.
+        error.verbatim = Some(String::new());
+        error
     });
     Ok(ui.answer(&found, failure.as_ref(), |ui| {
         for it in &found.checks {

@@ -114,6 +114,7 @@ fn answer<T: JsonSchema>(command: &'static str) -> (&'static str, Value) {
     let mut definitions = Map::new();
     for form in [&mut good, &mut bad] {
         form.remove("$schema");
+        form.remove("title");
         if let Some(Value::Object(found)) = form.remove("$defs") {
             definitions.extend(found);
         }

@@ -46,8 +46,12 @@ fn show(ui: &Ui, status: &Status) {
     };
     ui.paragraph("Leader: ", &leader);
     for it in &status.attention {
-        let loud = ui.loud(&it.kind.to_uppercase());
-        ui.paragraph(&format!("{loud} "), &it.what);
+        // What waits for somebody is loud; the rest is a way to go on.
+        let head = match it.kind.as_str() {
+            "results" | "stopped" | "coordinator" => String::new(),
+            loud => format!("{} ", ui.loud(&loud.to_uppercase())),
+        };
+        ui.paragraph(&head, &format!("{}:", it.what));
         ui.line(&format!("  {}", it.command));
     }
 }

@@ -67,7 +67,7 @@ pub fn start_team(state: &State, command: &StartCommand) -> Result<Vec<Event>, R
         return Err(if matches!(team.state, TeamState::Running | TeamState::Stopping) {
             Refusal::new("team_running", format!("team `{key}` is running already"))
                 .with_hint(format!(
-                    "run `{}` to see it; to begin anew run `{}`, then `{}` to go on with it or `team-agent delete {key} --confirm` to forget it",
+                    "run `{}` to see it; `{}` ends it, then `{}` goes on and `team-agent delete {key} --confirm` forgets it",
                     command_for("status", key),
                     command_for("shutdown", key),
                     command_for("restart", key),

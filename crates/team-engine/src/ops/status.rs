@@ -295,16 +295,16 @@ fn attention(
     }
     match team.results.uncollected.len() {
         0 => {}
-        1 => add("results", None, "1 result waits".to_owned(), "collect"),
+        1 => add("results", None, "One result waits".to_owned(), "collect"),
         many => add("results", None, format!("{many} results wait"), "collect"),
     }
     match state {
-        "stopped" => add("stopped", None, "the team can go on where it was".to_owned(), "restart"),
+        "stopped" => add("stopped", None, "The team can go on where it was".to_owned(), "restart"),
         "lost" => add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart"),
         _ => {}
     }
     if coordinator.state == "lost" {
-        let what = "it ended without a word; the next command that changes something starts another one";
+        let what = "The coordinator ended without a word; the next command that changes something starts another one";
         add("coordinator", None, what.to_owned(), "doctor");
     }
     found

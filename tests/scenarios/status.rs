@@ -1,0 +1,109 @@
+//! `status`: what a person sees, and that programs see the same.
+
+use team_scenarios::{Crew, SOON};
+use team_testkit::TestWorkspace;
+
+/// Columns of a line, where wide scripts take two each.
+fn columns(line: &str) -> usize {
+    line.chars().map(|it| if u32::from(it) >= 0x2e80 { 2 } else { 1 }).sum()
+}
+
+// Case 072.
+#[test]
+fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
+    let crew = Crew::started(&["busy-one", "idle-one", "研究员"]);
+    crew.control("busy-one", "busy 60");
+    crew.wait_for_activity("busy-one", "working");
+    crew.control("研究员", "dialog perm");
+    crew.wait_for_activity("研究员", "awaiting_approval");
+    crew.ws.ok(["send", "busy-one", "a question that has to wait"]);
+    let output = crew.ws.run(["status"]);
+    assert_eq!(output.code, Some(0), "{}", output.snapshot());
+    let text = output.stdout;
+    assert!(text.lines().all(|it| columns(it) <= 80), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    // Who waits for a person is loud without color, and what to run stands there to be pasted.
+    assert!(text.contains("AWAITING_APPROVAL"), "{text}");
+    assert!(text.lines().any(|it| it.trim() == "team-agent attach 研究员 --type"), "{text}");
+    let status = crew.status();
+    let agents = status["agents"].as_object().expect("there are agents");
+    assert_eq!(agents.len(), 3, "{status}");
+    for (name, agent) in agents {
+        let line = text.lines().find(|it| it.starts_with(name.as_str())).unwrap_or_else(|| panic!("{name}: {text}"));
+        let doing = agent["activity"]["state"].as_str().unwrap_or_default();
+        assert!(line.to_lowercase().contains(doing), "{line} - {agent}");
+        assert!(line.contains("fake"), "{line}");
+    }
+    assert_eq!(agents["busy-one"]["held"]["busy"], 1, "{status}");
+    assert!(text.contains("1 held: busy"), "{text}");
+    let wide: Vec<usize> = text
+        .lines()
+        .filter(|it| it.contains(" fake "))
+        .filter_map(|it| it.find(" fake ").map(|at| columns(&it[..at])))
+        .collect();
+    assert!(wide.len() == 3 && wide.iter().all(|it| *it == wide[0]), "{text}");
+    let waits = status["attention"].as_array().into_iter().flatten().find(|it| it["kind"] == "awaiting_approval");
+    assert_eq!(waits.map(|it| &it["command"]), Some(&"team-agent attach 研究员 --type".into()), "{status}");
+    crew.finish();
+}
+
+#[test]
+fn one_agent_can_be_looked_at_alone() {
+    let crew = Crew::started(&["w1", "w2"]);
+    let text = crew.ws.ok(["status", "w2"]);
+    assert!(text.contains("\nw2 ") && !text.contains("\nw1 "), "{text}");
+    let answer = crew.ws.json(["status", "w2"]);
+    assert_eq!(answer["agents"].as_object().map(serde_json::Map::len), Some(1), "{answer}");
+    crew.finish();
+}
+
+#[test]
+fn a_stopped_team_and_a_team_without_agents_say_so() {
+    let crew = Crew::started(&["w1"]);
+    crew.ws.ok(["send", "--watch-result", "w1", "fake: report summary=\"all of it\""]);
+    crew.ws.ok(["wait", "--task", "1", "--timeout", "20"]);
+    crew.ws.ok(["shutdown"]);
+    insta::assert_snapshot!(crew.ws.snapshot(["status"]), @r"
+    --- stdout
+    Team crew (current): stopped
+    AGENT  PROVIDER  DOING    NOTES
+    w1     fake      stopped  shutdown
+    Results: 1 to collect, 0 collected, 0 failed
+    Leader: none, results wait here
+    One result waits:
+      team-agent collect
+    The team can go on where it was:
+      team-agent restart
+    --- exit 0
+    ");
+    crew.finish();
+    let ws = TestWorkspace::new();
+    ws.write(".team/current/TEAM.md", "---\nname: nobody yet\n---\n");
+    ws.ok(["quick-start", "--headless"]);
+    insta::assert_snapshot!(ws.snapshot(["status"]), @r"
+    --- stdout
+    Team nobody yet (current): running
+    It has no agents.
+    Results: 0 to collect, 0 collected, 0 failed
+    Leader: none, results wait here
+    --- exit 0
+    ");
+    ws.finish();
+}
+
+#[test]
+fn a_team_whose_terminals_were_taken_away_is_lost_and_says_how_to_go_on() {
+    let crew = Crew::started(&["w1"]);
+    crew.tmux(&["kill-server"]);
+    crew.ws.wait_until("the team is lost", || crew.status()["state"] == "lost", SOON);
+    let status = crew.status();
+    assert_eq!(status["ready"], false, "{status}");
+    let w1 = &status["agents"]["w1"];
+    assert_eq!((&w1["session"]["state"], &w1["session"]["pid"]), (&"stopped".into(), &serde_json::Value::Null), "{w1}");
+    assert_eq!(w1["activity"]["state"], "unknown", "{w1}");
+    let text = crew.ws.ok(["status"]);
+    assert!(text.contains("LOST") && text.contains("\n  team-agent restart\n"), "{text}");
+    crew.ws.ok(["restart", "--headless"]);
+    assert_eq!(crew.status()["state"], "running");
+    crew.finish();
+}
