@@ -37,7 +37,8 @@ impl Serialize for Entry {
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         // A newer program may use words this one does not know: such a line is no damage.
-        let raw = Box::<serde_json::value::RawValue>::deserialize(from)?;
+        // Borrowed: lines are read from memory, and there are many.
+        let raw = <&serde_json::value::RawValue>::deserialize(from)?;
         Ok(Self(serde_json::from_str(raw.get()).unwrap_or(Event::Unknown)))
     }
 }

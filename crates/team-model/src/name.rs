@@ -63,10 +63,26 @@ impl NameError {
 
 /// Folds a name for comparison: two names equal after this are the same name.
 pub fn fold_case(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     caseless::default_case_fold_str(&name.nfc().collect::<String>()).nfc().collect()
 }
 
+/// Says whether a text is plainly a name. Every line of a log has some, so the usual ones are told quickly.
+fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let fits = |it: &u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
+    bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.len() <= LONGEST
+        && bytes.iter().all(fits)
+        && !RESERVED.iter().any(|it| it.eq_ignore_ascii_case(text))
+}
+
 fn check(text: &str) -> Result<String, NameError> {
+    if is_plain(text) {
+        return Ok(text.to_owned());
+    }
     let name: String = text.nfc().collect();
     let Some(first) = name.chars().next() else { return Err(NameError::Empty) };
     if RESERVED.contains(&fold_case(&name).as_str()) {
@@ -140,6 +156,9 @@ macro_rules! name_type {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let text = String::deserialize(from)?;
+                if is_plain(&text) {
+                    return Ok(Self(text));
+                }
                 Self::new(&text).map_err(serde::de::Error::custom)
             }
         }
