@@ -10,6 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,9 +40,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let begun = Instant::now();
     let mut workspace = TestWorkspace::with_program(program);
     workspace.deadline(CALL);
-    let demo = Demo { workspace: Arc::new(workspace) };
+    let demo = Demo { workspace, interrupted: Arc::default() };
     demo.clean_up_when_interrupted()?;
     let outcome = demo.play();
+    while demo.interrupted.load(Ordering::SeqCst) {
+        // The other thread ends everything, this one included; what failed meanwhile failed because of it.
+        thread::park();
+    }
     if outcome.is_err() {
         demo.show_end_of_log();
     }
@@ -59,7 +64,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
 
 /// A workspace with the demo's team in it.
 struct Demo {
-    workspace: Arc<TestWorkspace>,
+    workspace: TestWorkspace,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Demo {
@@ -173,8 +179,10 @@ impl Demo {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to watch for signals")?;
         let marks = vec![self.workspace.root().to_string_lossy().into_owned()];
         let root = self.workspace.root().to_owned();
+        let interrupted = self.interrupted.clone();
         thread::spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
+            interrupted.store(true, Ordering::SeqCst);
             say::talk("interrupted: ending the team");
             process::wait_until(
                 || {
