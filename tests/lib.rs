@@ -130,6 +130,49 @@ impl Crew {
         all
     }
 
+    /// What an agent's program noted of itself, oldest first.
+    pub fn fake_events(&self, agent: &str) -> Vec<Value> {
+        lines_of(&self.fake_home(agent).join("events"))
+    }
+
+    /// What went between an agent's program and its tool server.
+    pub fn mcp(&self, agent: &str) -> Vec<Value> {
+        lines_of(&self.fake_home(agent).join("mcp"))
+    }
+
+    /// All traffic between an agent's program and its tool servers, a line each.
+    pub fn tool_calls(&self, agent: &str) -> Vec<String> {
+        lines_of(&self.fake_home(agent).join("mcp")).iter().map(Value::to_string).collect()
+    }
+
+    /// Sends a text and waits until the turn that took it has ended.
+    pub fn ask(&self, agent: &str, text: &str) {
+        self.ws.ok(["send", agent, text, "--wait", "answered", "--timeout", "30"]);
+    }
+
+    /// Runs lines of a shell inside an agent's session, as its own tool would; returns what they said and their code.
+    ///
+    /// # Panics
+    /// When they do not end.
+    pub fn shell(&self, agent: &str, lines: &str) -> (String, i32) {
+        let mut number = 0;
+        while self.ws.path().join(format!("shell-{number}")).exists() {
+            number += 1;
+        }
+        let script = self.ws.write(format!("shell-{number}"), lines);
+        let (said, code) = (script.with_extension("said"), script.with_extension("code"));
+        let quoted = |it: &Path| format!("'{}'", it.to_string_lossy().replace('\'', r"'\''"));
+        let command = format!(
+            "sh {} > {} 2>&1; echo $? > {}",
+            quoted(&script),
+            quoted(&said),
+            quoted(&code)
+        );
+        self.ask(agent, &format!("fake: shell {command}"));
+        let code = fs::read_to_string(&code).unwrap_or_default().trim().parse().unwrap_or(-1);
+        (fs::read_to_string(&said).unwrap_or_default(), code)
+    }
+
     /// Waits until an agent's program has taken a text that contains `part`, and returns it.
     ///
     /// # Panics
@@ -179,6 +222,15 @@ impl Crew {
     /// The pane of an agent.
     pub fn pane(&self, agent: &str) -> String {
         self.status()["agents"][agent]["session"]["pane"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Kills one process, as a crash would.
+    ///
+    /// # Panics
+    /// When that is not the id of one process.
+    pub fn kill(&self, pid: i64) {
+        assert!(pid > 1, "{pid} is no process of ours");
+        self.ws.command("sh").args(["-c", &format!("kill -9 {pid}")]).output().expect("there is a shell");
     }
 
     /// Ends everything and checks that nothing is left.

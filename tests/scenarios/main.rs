@@ -15,3 +15,4 @@ mod spine;
 mod start;
 mod status;
 mod typing;
+mod unbound;

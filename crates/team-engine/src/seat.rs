@@ -52,9 +52,10 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
         })?;
         workspace::write(&SeatFile::claim_path(seat_file), &text, 0o600)?;
     }
-    let observer = Store::observer(&workspace)?;
+    // The workspace may be moved while the program runs.
     let record = |event| {
-        let _ = observer.observe(clock.now(), &by, Some(&seat.team), vec![event]);
+        let _ = Store::observer(&seat_workspace(&seat))
+            .and_then(|it| it.observe(clock.now(), &by, Some(&seat.team), vec![event]));
     };
     let mut child = match start(&seat, &env) {
         Ok(child) => child,

@@ -111,7 +111,8 @@ impl TestWorkspace {
 
     /// Returns `XDG_STATE_HOME`.
     pub fn state_home(&self) -> PathBuf {
-        self.root().join("state")
+        let named = self.variables.get(OsStr::new("XDG_STATE_HOME")).map(PathBuf::from);
+        named.unwrap_or_else(|| self.root().join("state"))
     }
 
     /// Returns the program's own state directory for this workspace, once it has made one.

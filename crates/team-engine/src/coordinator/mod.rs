@@ -8,6 +8,7 @@ mod composer;
 mod conclude;
 mod core;
 mod deliver;
+mod enter;
 mod inbox;
 mod leader;
 mod plan;
@@ -187,7 +188,7 @@ impl Running {
         self.core.stay_until(Some(self.clock.elapsed() + FIRST_REQUEST));
         let result = loop {
             // A workspace that was moved is served by one that knows where it is.
-            if Inode::of_path(&self.workspace.team_root()) != self.place.team {
+            if self.has_moved() {
                 break Ok(());
             }
             let round = match self.core.round() {
@@ -245,10 +246,14 @@ impl Running {
             task.abort();
         }
         // What a successor has written since is newer.
-        if self.still_ours() {
+        if self.still_ours() && !self.has_moved() {
             self.core.snapshot();
         }
         result
+    }
+
+    fn has_moved(&self) -> bool {
+        Inode::of_path(&self.workspace.team_root()) != self.place.team
     }
 
     /// A lock file that is not the one at its path any more locks nothing.

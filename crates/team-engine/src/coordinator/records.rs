@@ -65,7 +65,7 @@ struct Tracked {
 impl Core {
     /// Reads what the programs have written and appends what it proves.
     pub(super) fn read_records(&mut self) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
+        let (now, read_at) = (self.clock.elapsed(), self.clock.now());
         let mut found: Vec<(SeatKey, Vec<Event>)> = Vec::new();
         let mut records = std::mem::take(&mut self.records);
         let mut dirs: Vec<PathBuf> = Vec::new();
@@ -98,7 +98,7 @@ impl Core {
                     if let Some(dir) = file.path.parent() {
                         dirs.push(dir.to_owned());
                     }
-                    file.read(provider, team, &at, seat, spawn.id, pid, &mut events, &mut idle);
+                    file.read(provider, team, &at, seat, spawn.id, pid, read_at, &mut events, &mut idle);
                 }
                 // An idle status against an open turn: give the hook its time, then believe the status.
                 let contradicted = idle && seat.turn.is_some();
@@ -202,6 +202,7 @@ impl Tracked {
         seat: &Seat,
         spawn: SpawnId,
         pid: Option<u32>,
+        now: DateTime<Utc>,
         events: &mut Vec<Event>,
         idle: &mut bool,
     ) {
@@ -233,7 +234,7 @@ impl Tracked {
                         && says_something_new(seat, kind)
                     {
                         let proof = Proof { source: "status_file".to_owned(), record: word(kind) };
-                        events.extend(facts::event(spawn, fact, proof, written));
+                        events.extend(facts::event(spawn, fact, proof, written, now));
                     }
                 }
             }
@@ -244,7 +245,7 @@ impl Tracked {
                     position += line.len() as u64;
                     let live = position > self.live_from;
                     for fact in provider.read_record(RecordKind::Transcript, line.trim_end()) {
-                        transcript_event(team, at, seat, spawn, &fact, live, events);
+                        transcript_event(team, at, seat, spawn, &fact, live, now, events);
                     }
                 }
                 self.offset = position;
@@ -288,7 +289,7 @@ fn says_something_new(seat: &Seat, kind: &Shown) -> bool {
             let starting = seat.state == SeatState::Starting;
             // An open turn ends by its hook, or after the grace.
             (starting && seat.spawn.as_ref().is_some_and(|it| it.needs.contains(&ReadyFact::StatusIdle)))
-                || (known != ActivityKind::Idle && seat.turn.is_none())
+                || (known != ActivityKind::Idle && seat.turn.is_none() && seat.limit_ends().is_none())
         }
         Shown::Working => known != ActivityKind::Working,
         Shown::AwaitingApproval { .. } => known != ActivityKind::AwaitingApproval,
@@ -299,6 +300,7 @@ fn says_something_new(seat: &Seat, kind: &Shown) -> bool {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "one call, from one place, with what is at hand there")]
 fn transcript_event(
     team: &Team,
     at: &SeatKey,
@@ -306,6 +308,7 @@ fn transcript_event(
     spawn: SpawnId,
     fact: &Fact,
     live: bool,
+    now: DateTime<Utc>,
     events: &mut Vec<Event>,
 ) {
     let proof = |record: &str| Proof { source: "transcript".to_owned(), record: record.to_owned() };
@@ -335,11 +338,11 @@ fn transcript_event(
         Fact::TurnStarted { prompt: Some(prompt), .. } => submitted(prompt, live && seat.turn.is_some(), "user"),
         Fact::TurnEnded { outcome, .. } if live && seat.turn.is_some() => {
             if matches!(outcome, Ended::Interrupted) {
-                events.extend(facts::event(spawn, fact, proof("interrupted"), None));
+                events.extend(facts::event(spawn, fact, proof("interrupted"), None, now));
             }
         }
         Fact::Limited { .. } if live && seat.activity.kind != ActivityKind::Limited => {
-            events.extend(facts::event(spawn, fact, proof("limit"), None));
+            events.extend(facts::event(spawn, fact, proof("limit"), None, now));
         }
         _ => {}
     }

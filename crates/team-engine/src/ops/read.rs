@@ -9,6 +9,8 @@ use team_model::{Event, SeatState};
 use super::{Caller, Engine};
 use crate::decide;
 use crate::error::EngineError;
+use crate::store::Store;
+use crate::workspace::Workspace;
 use super::message::Text;
 
 /// The answer of `team_read`.
@@ -144,6 +146,11 @@ impl Engine {
 
     /// Folds what was written since.
     pub fn refresh(&mut self) -> Result<(), EngineError> {
+        let root = Workspace::present_root(&self.workspace.state_dir, &self.workspace.root);
+        if root != self.workspace.root {
+            self.workspace.root = root;
+            self.store = Store::look(&self.workspace)?;
+        }
         if let Some(store) = &mut self.store {
             store.refresh()?;
         }
