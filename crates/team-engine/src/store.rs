@@ -21,6 +21,8 @@ const COMMAND_WAIT: Duration = Duration::from_secs(5);
 const HOOK_WAIT: Duration = Duration::from_millis(200);
 /// Shorter values of a profile are words like `true`, not secrets.
 const SHORTEST_SECRET: usize = 8;
+/// So many lines are read through rather than looked up in an index.
+const LATELY: u64 = 4000;
 /// Texts of at most this many bytes stand in their line.
 const INLINE: usize = 16 * 1024;
 
@@ -266,6 +268,13 @@ impl Store {
     /// Finds the lines about something, oldest first.
     pub fn find(&self, key: &str) -> Result<Vec<Line>, EngineError> {
         Ok(self.journal.find(key)?)
+    }
+
+    /// Finds the lines about something that began with line `seq`, oldest first.
+    pub fn find_since(&self, key: &str, seq: u64) -> Result<Vec<Line>, EngineError> {
+        // To read a few lines takes less than to open an index that may lag behind.
+        let lately = self.state.seq.saturating_sub(seq) <= LATELY;
+        Ok(if lately { self.journal.find_since(key, seq)? } else { self.journal.find(key)? })
     }
 
     /// Makes a body of a text: a long one goes into a file of its own.

@@ -3,14 +3,24 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::digest::Digest;
 use crate::error::Result;
 use crate::journal::Journal;
-use crate::line::{Header, Line, Parsed, Payload, Wire};
+use crate::line::{Header, Line, LogFact, Parsed, Payload, Wire};
+use crate::read::Cursor;
 use crate::scan::{self, Flow};
 use crate::segment::{self, Segment, read_at};
 
 /// Ranges below this size are read through.
 const SMALL: u64 = 32 << 10;
+
+/// A line and where it stands.
+struct Found {
+    /// The first seq of its segment.
+    first: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
 
 impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     /// Returns the line with this seq, if it exists and can be read.
@@ -22,8 +32,43 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         })
     }
 
+    /// Returns the position behind the line with this seq; the beginning of the log if there is no such line.
+    ///
+    /// For readers who want what came later and not all that came before.
+    pub fn cursor_behind(&self, seq: u64) -> Result<Cursor> {
+        if let Some(Found { first, start, bytes }) = self.find_line(seq)? {
+            let sealed = matches!(
+                Wire::<B, E>::parse(&bytes, self.options.version)?,
+                Parsed::Line(line, _) if matches!(line.event.as_log(), Some(LogFact::Sealed { .. }))
+            );
+            let hash = Digest::of(&bytes);
+            return Ok(if sealed {
+                Cursor { segment: seq + 1, offset: 0, seq, hash }
+            } else {
+                Cursor { segment: first, offset: start + bytes.len() as u64 + 1, seq, hash }
+            });
+        }
+        self.cursor_start()
+    }
+
+    /// Returns the lines with this key from `seq` on, read one after the other: for things that began lately.
+    pub fn find_since(&self, key: &str, seq: u64) -> Result<Vec<Line<B, E>>> {
+        let mut found = Vec::new();
+        let mut cursor = self.cursor_behind(seq.saturating_sub(1))?;
+        self.read_new(&mut cursor, &mut |line| {
+            if line.seq >= seq && line.event.keys().iter().any(|it| it == key) {
+                found.push(line.clone());
+            }
+        })?;
+        Ok(found)
+    }
+
     /// Returns the bytes of the line with this seq.
     pub(crate) fn raw_line(&self, seq: u64) -> Result<Option<Vec<u8>>> {
+        Ok(self.find_line(seq)?.map(|found| found.bytes))
+    }
+
+    fn find_line(&self, seq: u64) -> Result<Option<Found>> {
         let active = Segment::open_active(&self.places, self.options.version)?;
         if let Some(active) = active.filter(|active| active.first <= seq) {
             return self.line_in(&active, seq);
@@ -39,7 +84,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         }
     }
 
-    fn line_in(&self, segment: &Segment, seq: u64) -> Result<Option<Vec<u8>>> {
+    fn line_in(&self, segment: &Segment, seq: u64) -> Result<Option<Found>> {
         let size = segment.meta()?.len();
         let (mut low, mut high) = (0, size);
         let mut rough = false;
@@ -58,9 +103,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         Ok(found)
     }
 
-    fn search(&self, segment: &Segment, from: u64, size: u64, seq: u64) -> Result<Option<Vec<u8>>> {
+    fn search(&self, segment: &Segment, from: u64, size: u64, seq: u64) -> Result<Option<Found>> {
         let mut found = None;
-        scan::lines(&segment.file, &segment.path, from, size, |_, line| {
+        scan::lines(&segment.file, &segment.path, from, size, |start, line| {
             let at = match Header::quick_seq(line) {
                 Some(at) => at,
                 None => match Header::parse(line, self.options.version) {
@@ -69,7 +114,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                 },
             };
             if at == seq && Header::parse(line, u32::MAX).is_ok_and(|header| header.is_some()) {
-                found = Some(line.to_vec());
+                found = Some(Found { first: segment.first, start, bytes: line.to_vec() });
             }
             if at < seq { Flow::Go } else { Flow::Stop }
         })?;

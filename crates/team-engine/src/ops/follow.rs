@@ -142,7 +142,7 @@ impl Engine {
         let limit = Instant::now() + timeout;
         let store = self.store_mut()?;
         let from = since.unwrap_or(store.state.seq);
-        let mut follow = store.journal().follow(store.journal().cursor_start()?)?;
+        let mut follow = store.journal().follow(store.journal().cursor_behind(from)?)?;
         let mut found = None;
         loop {
             let more = follow.next(Some(limit), &mut |line| {
@@ -172,7 +172,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let only = self.team.clone().map(|_| self.team()).transpose()?;
         let store = self.store_mut()?;
-        let mut lines = store.journal().follow(store.journal().cursor_start()?)?;
+        let mut lines = store.journal().follow(store.journal().cursor_behind(since)?)?;
         let mut go_on = true;
         loop {
             let deadline = if follow { None } else { Some(Instant::now()) };

@@ -303,7 +303,11 @@ impl Engine {
         // Settled: what the last lines about it say.
         let mut found = Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
         let mut channel = None;
-        for line in store.find(&id.to_string())? {
+        let began = match id {
+            MessageId::Seq(seq) => *seq,
+            MessageId::Own(_) => 1,
+        };
+        for line in store.find_since(&id.to_string(), began)? {
             match line.event.0 {
                 Event::MessageSending { receiver, attempt, channel: by, .. } if receiver == *agent => {
                     found.attempts = attempt;

@@ -1,4 +1,4 @@
-use team_journal::Error;
+use team_journal::{Error, Payload as _};
 
 use crate::support::*;
 
@@ -152,4 +152,29 @@ fn a_broken_seal_does_not_end_the_log() {
         append(&small(&world), vec![note(12)]);
         assert_eq!(ids(&read_all(&world.open())), (1..13).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn reading_goes_on_behind_any_line_across_segments() {
+    let world = World::new();
+    let log = small(&world);
+    for id in 1..12 {
+        append(&log, vec![note(2 * id), note(2 * id + 1)]);
+    }
+    let all = read_all(&world.open());
+    for at in 0..all.len() {
+        let reader = world.open();
+        let mut cursor = reader.cursor_behind(all[at].seq).unwrap();
+        assert_eq!(read(&reader, &mut cursor), all[at + 1..], "behind line {}", all[at].seq);
+        assert!(reader.verify().unwrap().is_clean());
+    }
+    let reader = world.open();
+    assert_eq!(read(&reader, &mut reader.cursor_behind(0).unwrap()), all);
+    assert_eq!(read(&reader, &mut reader.cursor_behind(9999).unwrap()), all);
+    let last = all.last().unwrap();
+    let keys = last.event.keys();
+    let key = keys.first().unwrap();
+    assert_eq!(reader.find_since(key, last.seq).unwrap(), std::slice::from_ref(last));
+    assert_eq!(reader.find_since(key, 1).unwrap(), reader.find(key).unwrap());
+    assert_eq!(reader.find_since(key, last.seq + 1).unwrap(), []);
 }
