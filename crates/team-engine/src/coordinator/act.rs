@@ -43,6 +43,7 @@ impl Core {
             Action::GiveUp(at) => self.give_up(&at),
             Action::Conclude(at) => self.conclude(&at),
             Action::Prove(at) => self.prove(&at),
+            Action::LimitOver(at) => self.limit_over(&at),
             Action::Tell(key) => self.tell(&key),
             Action::StopServer => self.stop_server(),
             Action::Exit => Ok(()),
@@ -192,7 +193,12 @@ impl Core {
                 }
                 self.record(Some(&at.0), vec![event])
             }
-            None => self.supersede(at, spawn),
+            None => {
+                if let Some(look) = self.seen.seats.get_mut(at) {
+                    look.pane_known = true;
+                }
+                self.supersede(at, spawn)
+            }
         }
     }
 
@@ -256,6 +262,27 @@ impl Core {
         };
         let notice = Event::NoticeRaised { cause: NoticeCause::Approval, about: at.1.to_string() };
         self.record(Some(&at.0), vec![observed, notice])
+    }
+
+    /// The time that a provider named for the end of its limit has passed.
+    fn limit_over(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        self.decide(Some(&at.0), |state| {
+            let seat = state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1)).ok_or_else(moved_on)?;
+            let spawn = seat.spawn.as_ref().ok_or_else(moved_on)?.id;
+            if seat.limit_ends().is_none_or(|it| it > now) {
+                return Err(moved_on());
+            }
+            let idle = Event::ActivityObserved {
+                spawn,
+                activity: team_model::ActivityKind::Idle,
+                reason: Some("its limit has had its time".to_owned()),
+                until: None,
+                at: None,
+                proof: Proof { source: "clock".to_owned(), record: "limit".to_owned() },
+            };
+            Ok((vec![idle], ()))
+        })
     }
 
     fn last_lines(&mut self, at: &SeatKey) -> Vec<String> {

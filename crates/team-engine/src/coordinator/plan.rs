@@ -70,6 +70,8 @@ pub enum Action {
     Conclude(SeatKey),
     /// Prove a composer empty that may still hold an earlier text.
     Prove(SeatKey),
+    /// Record that a provider's limit has ended.
+    LimitOver(SeatKey),
     /// Tell the leader in its pane.
     Tell(TeamKey),
     /// End the tmux server: no team needs it.
@@ -131,6 +133,9 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
                 continue;
             }
             if seat.state.is_live() && supervise(&mut plan, &at, seat, look, now) {
+                continue;
+            }
+            if limit(&mut plan, &at, seat, look, now) {
                 continue;
             }
             if lane(&mut plan, &mut enters, &at, team, seat, look, now) {
@@ -204,11 +209,12 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
         }
         return true;
     }
+    if !look.pane_known {
+        // Claimed or not: without its pane nothing can be typed, and nothing read.
+        plan.actions.push(Action::Adopt(at.clone()));
+        return true;
+    }
     if starting {
-        if spawn.claimed.is_none() && !look.pane_known {
-            plan.actions.push(Action::Adopt(at.clone()));
-            return true;
-        }
         if spawn.claimed.is_none() {
             if now >= look.since + CLAIM {
                 plan.actions.push(Action::Fail(at.clone(), "its process did not begin".to_owned()));
@@ -234,6 +240,20 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
         }
     }
     false
+}
+
+/// Says whether a limit's time has just passed.
+fn limit(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Duration) -> bool {
+    let Some(ends) = look.limit_ends.filter(|_| seat.limit_ends().is_some() && seat.state.is_live()) else {
+        return false;
+    };
+    let over = now >= ends;
+    if over {
+        plan.actions.push(Action::LimitOver(at.clone()));
+    } else {
+        plan.at(ends);
+    }
+    over
 }
 
 fn exit_words(seat: &Seat) -> String {
