@@ -39,7 +39,7 @@ pub(crate) struct Cli {
 const EVERYWHERE: &str = "With every command";
 
 /// What every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Shared {
     /// Work in this directory instead of the nearest one with a `.team`
     #[arg(long, global = true, value_name = "DIR", help_heading = EVERYWHERE)]
@@ -106,7 +106,7 @@ commands! {
 }
 
 /// Where a command works.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Context {
     pub(crate) shared: Shared,
 }
@@ -163,6 +163,9 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         let command = command_word(arguments).unwrap_or_default();
         return Ui::new(wants_json(arguments), &command).error(&refused);
     }
+    if let Some((command, name)) = called_by_ourselves(arguments) {
+        return carry_out(command, &Ui::new(false, name), &Context::default());
+    }
     let matches = match Cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, arguments),
@@ -172,10 +175,33 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
         Err(error) => return usage(&error, arguments),
     };
     let ui = Ui::new(cli.shared.json, cli.command.name());
-    let context = Context { shared: cli.shared };
-    match cli.command.run(&ui, &context) {
+    carry_out(cli.command, &ui, &Context { shared: cli.shared })
+}
+
+fn carry_out(command: Command, ui: &Ui, context: &Context) -> u8 {
+    match command.run(ui, context) {
         Ok(code) => code,
         Err(error) => ui.error(&error),
+    }
+}
+
+/// Recognizes the calls that this program writes into seats and configurations itself: they are many, somebody waits
+/// for each, and their form is known. Whatever differs in the least is read like any other command line.
+fn called_by_ourselves(arguments: &[OsString]) -> Option<(Command, &'static str)> {
+    let words: Vec<Option<&str>> = arguments.iter().skip(1).map(|it| it.to_str()).collect();
+    let file = |word: &str| (!word.starts_with('-')).then(|| PathBuf::from(word));
+    match words[..] {
+        [Some("hook"), Some("--seat-file"), Some(path), Some(event)] if !event.starts_with('-') => {
+            let args = commands::hook::HookArgs { seat_file: file(path)?, event: event.to_owned() };
+            Some((Command::Hook(args), "hook"))
+        }
+        [Some("seat"), Some("--seat-file"), Some(path)] => {
+            Some((Command::Seat(commands::seat::SeatArgs { seat_file: file(path)? }), "seat"))
+        }
+        [Some("mcp"), Some("--seat-file"), Some(path)] => {
+            Some((Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?) }), "mcp"))
+        }
+        _ => None,
     }
 }
 
@@ -228,6 +254,32 @@ mod tests {
     fn all(command: &clap::Command, each: &mut dyn FnMut(&clap::Command)) {
         each(command);
         command.get_subcommands().for_each(|it| all(it, each));
+    }
+
+    #[test]
+    fn our_own_calls_are_read_as_any_command_line_is() {
+        let read = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let matches = Cli::command().try_get_matches_from(&arguments).unwrap();
+            let usual = Cli::from_arg_matches(&matches).unwrap().command;
+            let quick = called_by_ourselves(&arguments).map(|(command, name)| {
+                assert_eq!(command.name(), name);
+                format!("{command:?}")
+            });
+            (format!("{usual:?}"), quick)
+        };
+        for line in
+            ["x hook --seat-file /s/a.json Stop", "x seat --seat-file a", "x mcp --seat-file /s/a.json"]
+        {
+            let (usual, quick) = read(line);
+            assert_eq!(quick.as_ref(), Some(&usual), "{line}");
+        }
+        for line in ["x mcp", "x status --json", "x hook Stop --seat-file a", "x mcp --seat-file a --team t"]
+        {
+            assert_eq!(read(line).1, None, "{line}");
+        }
+        let arguments = ["x", "hook", "--seat-file", "a", "--help"].map(OsString::from);
+        assert!(called_by_ourselves(&arguments).is_none());
     }
 
     #[test]

@@ -13,9 +13,9 @@ use crate::ui::Ui;
 pub(crate) struct HookArgs {
     /// The seat that the program runs in
     #[arg(long, value_name = "FILE")]
-    seat_file: PathBuf,
+    pub(crate) seat_file: PathBuf,
     /// The event
-    event: String,
+    pub(crate) event: String,
 }
 
 pub(crate) fn run(_ui: &Ui, _context: &Context, args: &HookArgs) -> Result<u8, CliError> {

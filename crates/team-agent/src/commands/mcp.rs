@@ -23,7 +23,7 @@ use crate::ui::Ui;
 pub(crate) struct McpArgs {
     /// The seat that the agent sits in
     #[arg(long, value_name = "FILE")]
-    seat_file: Option<PathBuf>,
+    pub(crate) seat_file: Option<PathBuf>,
 }
 
 pub(crate) fn run(_ui: &Ui, context: &Context, args: &McpArgs) -> Result<u8, CliError> {

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 pub(crate) struct SeatArgs {
     /// What is to be started
     #[arg(long, value_name = "FILE")]
-    seat_file: PathBuf,
+    pub(crate) seat_file: PathBuf,
 }
 
 pub(crate) fn run(_ui: &Ui, _context: &Context, args: &SeatArgs) -> Result<u8, CliError> {
