@@ -521,7 +521,17 @@ impl Team {
     }
 }
 
+/// How long a limit is believed whose end nobody knows.
+const UNKNOWN_LIMIT: chrono::TimeDelta = chrono::TimeDelta::minutes(5);
+
 impl Seat {
+    /// When its provider's limit ends, if it is at one; where nobody knows, when it may be tried again.
+    pub fn limit_ends(&self) -> Option<DateTime<Utc>> {
+        let limited = self.activity.kind == ActivityKind::Limited;
+        let guess = || self.activity.since.map(|it| it + UNKNOWN_LIMIT);
+        if limited { self.activity.until.or_else(guess) } else { None }
+    }
+
     /// Says whether a message could start a turn here now: running, idle, no question open.
     pub fn is_idle(&self) -> bool {
         self.state == SeatState::Running

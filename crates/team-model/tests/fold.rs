@@ -513,3 +513,34 @@ fn a_receipt_keeps_how_its_turn_ended_where_that_was_no_answer() {
         assert_eq!(receipt.why.as_deref(), Some(&*format!("its turn ended: {why}")));
     }
 }
+
+fn ask(world: &mut World, spawn: SpawnId) {
+    let (tool, proof) = ("Bash".to_owned(), proof("hook"));
+    world.then(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), proof });
+}
+
+#[test]
+fn a_question_stays_open_when_its_turn_is_told_after_it() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    ask(&mut world, spawn);
+    world.turn(spawn, &[]);
+    assert_eq!(world.seat("a").approvals.len(), 1);
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::AwaitingApproval);
+    // The next turn is another one: the question of this one is over.
+    world.turn(spawn, &[]);
+    assert_eq!(world.seat("a").approvals.len(), 0);
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Working);
+}
+
+#[test]
+fn a_leader_hears_of_a_question_only_while_it_is_open() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    world.turn(spawn, &[]);
+    ask(&mut world, spawn);
+    let untold = |world: &World| world.state.teams[&world.key].untold.iter().map(|it| it.cause).collect::<Vec<_>>();
+    assert_eq!(untold(&world), [NoticeCause::Approval]);
+    world.then(Event::ApprovalClosed { spawn, how: "denied".to_owned() });
+    assert_eq!(untold(&world), []);
+}

@@ -2,16 +2,14 @@
 //! composer proved empty. The absence of a receipt presses no key.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use team_model::{Channel, Event, HoldReason, MessageId, Proof, ReceiptStep, TeamKey};
 use team_provider::{Composer, Framed, Provider, UnsafeText};
-use team_tmux::{Guard, Key, Pane, Paste, Pasted, Press, Pressed, TmuxError};
+use team_tmux::{Guard, Pane, Paste, Pasted, TmuxError};
 
 use super::act::moved_on;
-use super::composer::shows;
+use super::conclude::pasted_mark;
 use super::core::Core;
-use super::conclude::{entered_mark, pasted_mark};
 use super::inbox;
 use super::plan::{Lane, SeatKey, Typed};
 use super::records::inbox_of;
@@ -145,6 +143,7 @@ impl Core {
             parcel.cursor = reading.as_ref().map(|it| it.cursor);
             let reason = match reading {
                 None => Some(HoldReason::NoSession),
+                Some(shown) if is_too_small(&shown) => Some(HoldReason::Mode),
                 Some(shown) if shown.attached > 0 && self.may_be_typed_into(pane)? => Some(HoldReason::Person),
                 Some(shown) => match self.composer(&parcel.at, &shown) {
                     (_, Some(_)) => Some(HoldReason::Dialog),
@@ -237,11 +236,8 @@ impl Core {
             });
         }
         let mark = self.announced(&parcel.at, &ids).map(pasted_mark);
-        // A cursor that has moved says that somebody typed, or that something opened.
-        let guard = Guard { cursor: parcel.cursor, ..Guard::default() };
-        let paste = Paste { enter: false, leave_mode: true, guard, mark };
         self.fail.pass("paste", "before")?;
-        let pasted = self.terminal.paste(pane, &parcel.typed, &paste);
+        let pasted = self.paste(pane, parcel, mark);
         self.fail.pass("paste", "orphan")?;
         match pasted {
             Ok(Pasted::Done) => {}
@@ -271,6 +267,28 @@ impl Core {
         }
         self.fail.pass("paste", "after")?;
         Ok(())
+    }
+
+    /// Pastes where the cursor still is where it was: one that has moved says that somebody typed, that something
+    /// opened, or that the program was not done drawing.
+    fn paste(&mut self, pane: Pane, parcel: &Parcel, mark: Option<String>) -> Result<Pasted, TmuxError> {
+        let mut cursor = parcel.cursor;
+        let mut pasted = Pasted::Guarded;
+        for _ in 0..DRAWING {
+            let guard = Guard { cursor, ..Guard::default() };
+            let paste = Paste { enter: false, leave_mode: true, guard, mark: mark.clone() };
+            pasted = self.terminal.paste(pane, &parcel.typed, &paste)?;
+            if pasted != Pasted::Guarded {
+                break;
+            }
+            let shown = self.terminal.screen(pane)?;
+            let Some(shown) = shown.filter(|it| matches!(self.composer(&parcel.at, it), (Some(Composer::Empty), None)))
+            else {
+                break;
+            };
+            cursor = Some(shown.cursor);
+        }
+        Ok(pasted)
     }
 
     fn hand_over_by_bell(&mut self, parcel: &Parcel, ids: Vec<MessageId>) -> Result<(), EngineError> {
@@ -319,7 +337,7 @@ impl Core {
     }
 
     /// Closes all attempts of a seat's lane: as not sent (with the proof that nothing was), or as unknown.
-    fn close_attempts(
+    pub(super) fn close_attempts(
         &mut self,
         at: &SeatKey,
         why: &str,
@@ -355,112 +373,8 @@ impl Core {
         })
     }
 
-    /// Says what a seat's composer shows of the text that was pasted into it.
-    fn staged(&self, at: &SeatKey, shown: &team_tmux::Screen) -> Staged {
-        let (Some(Composer::Holds(held)), None) = self.composer(at, shown) else { return Staged::Nothing };
-        match self.seen.seats.get(at).map(|it| &it.lane) {
-            Some(Lane::Typed(typed)) if shows(&held, &typed.text) => Staged::Ours,
-            _ => Staged::Another,
-        }
-    }
-
-    /// Presses Enter where the pasted text shows and nothing else does.
-    pub(super) fn enter(&mut self, seats: &[SeatKey]) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
-        let at: Vec<(SeatKey, Pane)> =
-            seats.iter().filter_map(|it| Some((it.clone(), self.pane_of(it)?))).collect();
-        let panes: Vec<Pane> = at.iter().map(|(_, pane)| *pane).collect();
-        let shown = self.terminal.screens(&panes)?;
-        let mut presses = Vec::new();
-        let mut pressed_at = Vec::new();
-        for ((seat, pane), shown) in at.into_iter().zip(shown) {
-            let ready = shown.filter(|it| self.staged(&seat, it) == Staged::Ours);
-            if let Some(shown) = ready {
-                let guard = Guard { cursor: Some(shown.cursor), ..Guard::default() };
-                let mark = match self.seen.seats.get(&seat).map(|it| &it.lane) {
-                    Some(Lane::Typed(typed)) => self.announced(&seat, &typed.ids).map(entered_mark),
-                    _ => None,
-                };
-                presses.push(Press { mark, guard, ..Press::plain(pane, Key::Enter) });
-                pressed_at.push(seat);
-            } else if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(&seat).map(|it| &mut it.lane) {
-                // It does not show yet, or a dialog has opened: no key, look again.
-                typed.touched = now + SHOW_AGAIN;
-                typed.staged = true;
-            }
-        }
-        if presses.is_empty() {
-            return Ok(());
-        }
-        self.fail.pass("enter", "before")?;
-        let results = self.terminal.press(&presses)?;
-        self.fail.pass("enter", "orphan")?;
-        for (seat, result) in pressed_at.iter().zip(results) {
-            if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(seat).map(|it| &mut it.lane) {
-                if result == Pressed::Done {
-                    typed.entered.get_or_insert(now);
-                    typed.presses += 1;
-                    typed.touched = now;
-                } else {
-                    typed.touched = now + SHOW_AGAIN;
-                }
-            }
-        }
-        self.fail.pass("enter", "after")?;
-        Ok(())
-    }
-
-    /// No receipt has come. Enter goes again only if this very text still stands in the composer of an idle program.
-    pub(super) fn look(&mut self, at: &SeatKey) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
-        let Some(pane) = self.pane_of(at) else { return Ok(()) };
-        let shown = self.terminal.screen(pane)?;
-        let staged = shown.as_ref().map_or(Staged::Nothing, |it| self.staged(at, it));
-        let idle = self
-            .store
-            .state
-            .teams
-            .get(&at.0)
-            .and_then(|it| it.seats.get(&at.1))
-            .is_some_and(team_model::Seat::is_idle);
-        let mut again = false;
-        if let Some(Lane::Typed(typed)) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
-            typed.touched = now;
-            typed.staged = staged != Staged::Nothing;
-            again = staged == Staged::Ours && idle;
-        }
-        if again { self.enter(std::slice::from_ref(at)) } else { Ok(()) }
-    }
-
-    /// The time for a proof is over.
-    pub(super) fn give_up(&mut self, at: &SeatKey) -> Result<(), EngineError> {
-        let lane = self.seen.seats.get(at).map(|it| it.lane.clone()).unwrap_or_default();
-        match lane {
-            Lane::Free => Ok(()),
-            Lane::Typed(typed) => {
-                let pane = self.pane_of(at);
-                let shown = match pane {
-                    Some(pane) => self.terminal.screen(pane)?,
-                    None => None,
-                };
-                let empty = shown
-                    .as_ref()
-                    .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
-                let another = shown.as_ref().is_some_and(|it| self.staged(at, it) == Staged::Another);
-                let why = match (typed.entered.is_some(), empty) {
-                    (false, _) if another => "the composer holds more than the text that was pasted; Enter was not pressed",
-                    (true, true) => "Enter was pressed and the composer is empty, but no turn was seen",
-                    (true, false) => "Enter was pressed, but the text may still stand in the composer",
-                    (false, _) => "the text was pasted and never seen in the composer; Enter was not pressed",
-                };
-                self.close_attempts(at, why, !(empty && typed.entered.is_some()), false)
-            }
-            Lane::Rung { ids, .. } => self.unheard(at, &ids),
-        }
-    }
-
     /// A bell that was not heard: what still lies in the inbox was not sent; what was taken is unknown.
-    fn unheard(&mut self, at: &SeatKey, ids: &[MessageId]) -> Result<(), EngineError> {
+    pub(super) fn unheard(&mut self, at: &SeatKey, ids: &[MessageId]) -> Result<(), EngineError> {
         let Some((inbox, _)) = inbox_of(self, at) else { return Ok(()) };
         let mut untaken = Vec::new();
         for id in ids {
@@ -490,36 +404,12 @@ impl Core {
             Ok((events, ()))
         })
     }
-
-    /// Looks whether a composer that may hold an earlier text is empty now.
-    pub(super) fn prove(&mut self, at: &SeatKey) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
-        let Some(pane) = self.pane_of(at) else { return Ok(()) };
-        let shown = self.terminal.screen(pane)?;
-        let empty =
-            shown.as_ref().is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
-        if let Some(look) = self.seen.seats.get_mut(at) {
-            look.block((!empty).then_some(HoldReason::Dirty), now);
-        }
-        if !empty {
-            return Ok(());
-        }
-        let proof = Proof { source: "screen".to_owned(), record: "the composer is empty".to_owned() };
-        self.fail.pass("clear", "before")?;
-        self.record(Some(&at.0), vec![Event::LaneCleared { agent: at.1.clone(), proof }])
-    }
 }
 
-/// What a composer shows of a pasted text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Staged {
-    /// The text and nothing else.
-    Ours,
-    /// Something else, or more.
-    Another,
-    /// No text, or there is no composer.
-    Nothing,
-}
+/// How often a program that is not done drawing is looked at before its paste is put off.
+const DRAWING: usize = 5;
 
-/// How long to wait before a composer that does not show its text yet is read again.
-const SHOW_AGAIN: Duration = Duration::from_millis(15);
+/// In a window that somebody made this small no input box can be read.
+fn is_too_small(shown: &team_tmux::Screen) -> bool {
+    shown.width < 60 || shown.height < 12
+}

@@ -120,7 +120,7 @@ impl Agent {
 
     /// Does steps until one has to wait.
     pub(super) fn advance(&mut self) {
-        while self.phase == Phase::Running && !self.blocked() {
+        while self.phase == Phase::Running && (!self.blocked() || self.owes_receipt()) {
             let Some(turn) = &mut self.turn else {
                 let Some(next) = self.queue.pop_front() else { return };
                 self.transcript.queue("dequeue", None);
@@ -137,6 +137,13 @@ impl Agent {
             let step = turn.steps.pop_front().unwrap_or(Step::End);
             self.step(step);
         }
+    }
+
+    /// A prompt that was taken is told and recorded whatever dialog has opened since.
+    fn owes_receipt(&self) -> bool {
+        let Some(turn) = &self.turn else { return false };
+        let next = turn.steps.front();
+        matches!(next, Some(Step::SubmitHook | Step::Record))
     }
 
     fn step(&mut self, step: Step) {

@@ -2,13 +2,16 @@
 
 use super::At;
 use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Session, Team, Turn};
-use crate::{ActivityKind, AgentName, Cause, Event, MessageId, Proof, ReadyFact, RequestId, SessionId, TurnOutcome};
+use crate::{
+    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId, TurnOutcome,
+};
 
 impl Team {
     pub(super) fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
         let Some(seat) = self.seats.get_mut(agent) else { return };
         let mut begun = Vec::new();
         let mut ended = None;
+        let mut asked = false;
         let Some(spawn) = seat.spawn.as_mut() else { return };
         match event {
             Event::SpawnOpened { pane, pid, .. } => {
@@ -69,8 +72,11 @@ impl Team {
                     ended = Some((open.messages, TurnOutcome::Answer));
                 }
                 seat.turns += 1;
-                seat.approvals.clear();
-                seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
+                // A question that was asked while no turn was known is one of this turn, whose beginning came late.
+                if ended.is_some() || seat.approvals.is_empty() {
+                    seat.approvals.clear();
+                    seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
+                }
                 begun.clone_from(messages);
             }
             Event::TurnEnded { outcome, why, proof, .. } => {
@@ -94,7 +100,11 @@ impl Team {
                 if *activity == ActivityKind::Idle {
                     spawn.needs.remove(&ReadyFact::StatusIdle);
                 }
-                if !stale {
+                // A program that is idle at a limit still cannot work.
+                let limited = *activity == ActivityKind::Idle
+                    && proof.source == "status_file"
+                    && seat.activity.kind == ActivityKind::Limited;
+                if !stale && !limited {
                     seat.activity =
                         Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
                     if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
@@ -106,6 +116,7 @@ impl Team {
             Event::ApprovalRequested { tool, proof, .. } => {
                 seat.approvals.insert(RequestId(at.seq), Approval { tool: tool.clone(), since: Some(at.ts) });
                 seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
+                asked = true;
             }
             Event::ApprovalClosed { .. } => {
                 seat.approvals.clear();
@@ -119,11 +130,23 @@ impl Team {
             }
             _ => {}
         }
+        let open = !seat.approvals.is_empty();
+        self.tell_of_questions(at, agent, asked, open);
         if let Some((messages, outcome)) = ended {
             self.answer(agent, &messages, outcome);
         }
         for id in begun {
             self.submitted(&id, agent, true);
+        }
+    }
+
+    /// A leader hears once of a question, and not at all if it was answered before.
+    fn tell_of_questions(&mut self, at: At, agent: &AgentName, asked: bool, open: bool) {
+        if asked {
+            self.tell(at, NoticeCause::Approval, agent.as_str());
+        } else if !open {
+            let start = self.seats.get(agent).is_some_and(|it| it.activity.kind == ActivityKind::AwaitingTrust);
+            self.untold.retain(|it| start || it.cause != NoticeCause::Approval || it.about != agent.as_str());
         }
     }
 

@@ -317,7 +317,7 @@ impl Team {
         self.settle();
     }
 
-    fn tell(&mut self, at: At, cause: NoticeCause, about: &str) {
+    pub(super) fn tell(&mut self, at: At, cause: NoticeCause, about: &str) {
         self.untold.push_back(Untold { seq: at.seq, cause, about: about.to_owned() });
         while self.untold.len() > UNTOLD {
             self.untold.pop_front();
