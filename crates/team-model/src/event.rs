@@ -2,6 +2,8 @@
 //!
 //! New variants and new optional fields are compatible; anything else is a new variant beside the old one.
 //! `docs/events.md` says for each who writes it and what it means.
+//!
+//! Long: one list of everything that can happen, with the words it is told in.
 
 use std::collections::BTreeMap;
 

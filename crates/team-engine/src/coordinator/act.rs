@@ -1,6 +1,8 @@
 //! Carrying actions out: each effect is announced before it is done and recorded after.
 //!
 //! Knows the terminal's seam, processes and launches. Deliveries are in `deliver`.
+//!
+//! Long: the effects of starts and ends stand together, so that their failpoints and records can be compared.
 
 use std::path::PathBuf;
 use std::time::Duration;

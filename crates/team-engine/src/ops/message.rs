@@ -112,36 +112,6 @@ pub struct Sent {
     pub receivers: Vec<SentTo>,
 }
 
-/// What was sent to an agent or to the leader.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Inbox {
-    /// The receiver.
-    pub agent: String,
-    /// Its messages, newest last.
-    pub messages: Vec<InboxEntry>,
-}
-
-/// A message in an inbox.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct InboxEntry {
-    /// Its id.
-    pub message_id: String,
-    /// When it was accepted.
-    pub ts: String,
-    /// Its kind.
-    pub kind: String,
-    /// The sender.
-    pub from: String,
-    /// The task it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub task: Option<String>,
-    /// The text.
-    pub text: String,
-    /// Where it stands with this receiver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<ReceiptShown>,
-}
-
 impl Engine {
     /// Sends a message: accepted first, delivered after. Follows its way until `step` is reached or the time is over.
     pub fn send(&mut self, args: &SendArgs, step: ReceiptStep, wait: Duration) -> Result<Sent, EngineError> {
@@ -153,7 +123,9 @@ impl Engine {
         let key = self.team()?;
         let (sender, from) = match &self.caller {
             Caller::Person => (Sender::Person, "leader".to_owned()),
-            Caller::Seat { team, agent, .. } if *team == key => (Sender::Seat(agent.clone()), agent.to_string()),
+            Caller::Seat { team, agent, .. } if *team == key => {
+                (Sender::Seat(agent.clone()), agent.to_string())
+            }
             Caller::Seat { team, agent, .. } => {
                 (Sender::Elsewhere, format!("{}::{team}/{agent}", self.workspace.root.display()))
             }
@@ -186,13 +158,10 @@ impl Engine {
                 .into());
         }
         let task = args.task.as_deref().map(parse_task).transpose()?;
-        let reply_to = args
-            .reply_to
-            .as_deref()
-            .map(str::parse::<MessageId>)
-            .transpose()
-            .map_err(|error| {
-                Refusal::new("bad_message_id", error.to_string()).with_hint("take the id from `team-agent inbox leader`")
+        let reply_to =
+            args.reply_to.as_deref().map(str::parse::<MessageId>).transpose().map_err(|error| {
+                Refusal::new("bad_message_id", error.to_string())
+                    .with_hint("take the id from `team-agent inbox leader`")
             })?;
         let now = self.clock.now();
         let store = self.store_mut()?;
@@ -296,12 +265,14 @@ impl Engine {
         agent: &AgentName,
     ) -> Result<ReceiptShown, EngineError> {
         let store = self.store()?;
-        let open = store.state.teams.get(key).and_then(|it| it.message(id)).and_then(|it| it.receipts.get(agent));
+        let open =
+            store.state.teams.get(key).and_then(|it| it.message(id)).and_then(|it| it.receipts.get(agent));
         if let Some(receipt) = open {
             return Ok(shown(receipt));
         }
         // Settled: what the last lines about it say.
-        let mut found = Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
+        let mut found =
+            Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
         let mut channel = None;
         let began = match id {
             MessageId::Seq(seq) => *seq,
@@ -319,9 +290,9 @@ impl Engine {
                     found.why = None;
                 }
                 Event::TurnStarted { spawn, .. } => {
-                    let ours = store
-                        .line(spawn.0)?
-                        .is_some_and(|it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent));
+                    let ours = store.line(spawn.0)?.is_some_and(
+                        |it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent),
+                    );
                     if ours {
                         found.step = ReceiptStep::Answered;
                         found.why = None;
@@ -349,46 +320,6 @@ impl Engine {
         Ok(ReceiptShown { channel, ..shown(&found) })
     }
 
-    /// Lists what was sent to an agent or to the leader, newest last; marks nothing.
-    pub fn inbox(&self, name: &str, limit: usize) -> Result<Inbox, EngineError> {
-        let key = self.team()?;
-        let store = self.store()?;
-        let team = self.team_state(&key)?;
-        let agent = if name == "leader" {
-            None
-        } else {
-            let known = team.find_seat(name).map(|(it, _)| it.clone());
-            Some(known.ok_or_else(|| decide::unknown_agent(team, name))?)
-        };
-        let since = team.since;
-        let mut entries = Vec::new();
-        for line in store.find("messages")?.into_iter().filter(|it| it.seq > since).rev() {
-            if line.team.as_deref() != Some(key.as_str()) || entries.len() >= limit {
-                continue;
-            }
-            let ts = line.ts.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
-            let Event::MessageAccepted { id, kind, from, to, to_leader, task, body, .. } = line.event.0 else {
-                continue;
-            };
-            let ours = agent.as_ref().map_or(to_leader, |it| to.contains(it));
-            if !ours {
-                continue;
-            }
-            let receipt = agent.as_ref().map(|it| self.receipt(&key, &id, it)).transpose()?;
-            entries.push(InboxEntry {
-                message_id: id.to_string(),
-                ts,
-                kind: kind.to_string(),
-                from,
-                task: task.map(|it| it.to_string()),
-                text: store.text_of(&body)?,
-                receipt,
-            });
-        }
-        entries.reverse();
-        Ok(Inbox { agent: agent.map_or_else(|| "leader".to_owned(), |it| it.to_string()), messages: entries })
-    }
-
     /// Sends into another workspace: the message is an entry of that log.
     fn send_elsewhere(
         &mut self,
@@ -407,7 +338,8 @@ impl Engine {
         let (sender, from) = match &self.caller {
             Caller::Seat { team, agent, .. } => (Sender::Elsewhere, format!("{here}::{team}/{agent}")),
             Caller::Person => {
-                let team = self.team().map_or_else(|_| team_spec::DEFAULT_KEY.to_owned(), |it| it.to_string());
+                let team =
+                    self.team().map_or_else(|_| team_spec::DEFAULT_KEY.to_owned(), |it| it.to_string());
                 (Sender::Elsewhere, format!("{here}::{team}/leader"))
             }
             Caller::Unproved => (Sender::Unknown, "unknown".to_owned()),
@@ -438,9 +370,12 @@ impl Engine {
             .collect();
         match found.as_slice() {
             [only] => Ok(only.clone()),
-            [] => Err(Refusal::new("unknown_workspace", format!("no workspace named `{named}` has a running team"))
-                .with_hint("give its path: `<path>::<team>/<agent>`")
-                .into()),
+            [] => Err(Refusal::new(
+                "unknown_workspace",
+                format!("no workspace named `{named}` has a running team"),
+            )
+            .with_hint("give its path: `<path>::<team>/<agent>`")
+            .into()),
             many => {
                 let paths: Vec<_> = many.iter().map(|it| it.display().to_string()).collect();
                 Err(Refusal::new("ambiguous_workspace", format!("several workspaces are named `{named}`"))
@@ -455,7 +390,9 @@ fn parse_task(text: &str) -> Result<TaskId, EngineError> {
     text.parse().map_err(|_| {
         let number: String = text.chars().filter(char::is_ascii_digit).collect();
         let refusal = Refusal::new("bad_task_id", format!("`{text}` is no task id"));
-        refusal.with_hint(if number.is_empty() { "a task id is a number, such as 3".to_owned() } else { number }).into()
+        refusal
+            .with_hint(if number.is_empty() { "a task id is a number, such as 3".to_owned() } else { number })
+            .into()
     })
 }
 
