@@ -41,7 +41,10 @@ impl Core {
             Action::Send(sends) => self.send(sends),
             Action::Enter(seats) => self.enter(&seats),
             Action::Look(at) => self.look(&at),
-            Action::RingAgain(at) => self.ring_again(&at),
+            Action::RingAgain(at) => {
+                self.ring_again(&at);
+                Ok(())
+            }
             Action::GiveUp(at) => self.give_up(&at),
             Action::Conclude(at) => self.conclude(&at),
             Action::Prove(at) => self.prove(&at),

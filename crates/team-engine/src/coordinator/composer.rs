@@ -9,7 +9,7 @@ pub(super) fn shows(composer: &str, typed: &str) -> bool {
     if wanted.is_empty() {
         return false;
     }
-    shown == wanted || is_label(&shown, typed)
+    shown == wanted || is_label(&shown, typed) || is_shortened(&shown, &wanted)
 }
 
 fn kept(text: &str) -> String {
@@ -25,6 +25,14 @@ fn is_label(shown: &str, typed: &str) -> bool {
     let Some((_, lines)) = inner.split_once('+') else { return true };
     let said = lines.strip_suffix("lines").and_then(|it| it.parse::<usize>().ok());
     said.is_none_or(|it| it == typed.trim_end().matches('\n').count())
+}
+
+/// A long text with a label in place of its middle.
+fn is_shortened(shown: &str, wanted: &str) -> bool {
+    let Some((head, rest)) = shown.split_once("[...") else { return false };
+    let Some((label, tail)) = rest.split_once("...]") else { return false };
+    let whole = !head.is_empty() && !tail.is_empty() && head.len() + tail.len() < wanted.len();
+    whole && label.starts_with("Truncated") && wanted.starts_with(head) && wanted.ends_with(tail)
 }
 
 #[cfg(test)]
@@ -43,6 +51,14 @@ mod tests {
         assert!(!shows("[Pasted text #3 +1 lines][Pasted text #4 +1 lines]", text));
         assert!(!shows("my draft one two three\nfour", text));
         assert!(!shows("one two three\nfour five", text) && !shows("", text) && !shows("", ""));
+    }
+
+    #[test]
+    fn a_long_text_may_be_shown_by_its_ends() {
+        let text = format!("begin {} end", "x".repeat(100));
+        assert!(shows("begin xx[...Truncated text #1 +2 lines...]x end", &text));
+        assert!(!shows("mine begin xx[...Truncated text #1 +2 lines...]x end", &text));
+        assert!(!shows("begin xx[...Truncated text #1 +2 lines...]x end more", &text));
     }
 
     #[test]

@@ -295,7 +295,7 @@ impl Core {
 
     /// Looks at everything that needs no waiting: processes, records, receipts.
     fn observe(&mut self) -> Result<(), EngineError> {
-        let now = self.clock.elapsed();
+        let (now, wall) = (self.clock.elapsed(), self.clock.now());
         let mut live: BTreeMap<SeatKey, Seen> = BTreeMap::new();
         for (key, team) in &self.store.state.teams {
             for (agent, seat) in &team.seats {
@@ -318,9 +318,16 @@ impl Core {
                 if spawn.exited.is_some() {
                     look.exited.get_or_insert(now);
                 }
+                if look.activity != seat.activity.seq {
+                    // News: what stood in the way may be gone.
+                    look.activity = seat.activity.seq;
+                    look.blocked = None;
+                }
                 if let Some(claimed) = &spawn.claimed {
                     look.process_dead = !self.processes.is_alive(claimed);
                 }
+                look.limit_ends =
+                    seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
                 settle_lane(&mut look, team, &at, now);
                 live.insert(at, look);
             }

@@ -53,7 +53,12 @@ impl Core {
     }
 
     /// Takes as many waiting messages as go together.
-    pub(super) fn pack(&self, at: &SeatKey, channel: Channel, seqs: &[u64]) -> Result<Option<Parcel>, EngineError> {
+    pub(super) fn pack(
+        &self,
+        at: &SeatKey,
+        channel: Channel,
+        seqs: &[u64],
+    ) -> Result<Option<Parcel>, EngineError> {
         let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(None) };
         let Some(seat) = team.seats.get(&at.1) else { return Ok(None) };
         let Some(provider) = team_provider::provider(&seat.spec.provider) else { return Ok(None) };
@@ -101,12 +106,16 @@ impl Core {
             Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Empty) => {
                 // It goes as a file that the receiver is told to read.
                 let Some((_, id)) = parcel.ids.first() else { return Ok(()) };
-                let dir = self.workspace.seat_dir(parcel.at.0.as_str(), parcel.at.1.as_str()).join("messages");
+                let dir =
+                    self.workspace.seat_dir(parcel.at.0.as_str(), parcel.at.1.as_str()).join("messages");
                 crate::workspace::make_dir(&dir, 0o700)?;
                 let file = dir.join(format!("{id}.txt"));
                 let text = &parcel.texts[0];
-                write_bytes(&file, text.as_bytes(), 0o600)
-                    .map_err(|source| EngineError::Io { doing: "write", path: file.clone(), source })?;
+                write_bytes(&file, text.as_bytes(), 0o600).map_err(|source| EngineError::Io {
+                    doing: "write",
+                    path: file.clone(),
+                    source,
+                })?;
                 let head: Vec<&str> = text.lines().take(2).collect();
                 let pointer = format!(
                     "{}\nThis message is long. Its whole text ({} characters) is in the file {} - read all of it before you go on.",
@@ -132,7 +141,8 @@ impl Core {
             .map(|it| if it.channel == Channel::Keys { self.pane_of(&it.at) } else { None })
             .collect();
         let wanted: Vec<Pane> = panes.iter().flatten().copied().collect();
-        let mut shown = if wanted.is_empty() { Vec::new() } else { self.terminal.screens(&wanted)? }.into_iter();
+        let mut shown =
+            if wanted.is_empty() { Vec::new() } else { self.terminal.screens(&wanted)? }.into_iter();
         let mut open = Vec::new();
         for (mut parcel, pane) in parcels.into_iter().zip(panes) {
             if parcel.channel == Channel::Bell {
@@ -144,7 +154,9 @@ impl Core {
             let reason = match reading {
                 None => Some(HoldReason::NoSession),
                 Some(shown) if is_too_small(&shown) => Some(HoldReason::Mode),
-                Some(shown) if shown.attached > 0 && self.may_be_typed_into(pane)? => Some(HoldReason::Person),
+                Some(shown) if shown.attached > 0 && self.may_be_typed_into(pane)? => {
+                    Some(HoldReason::Person)
+                }
                 Some(shown) => match self.composer(&parcel.at, &shown) {
                     (_, Some(_)) => Some(HoldReason::Dialog),
                     (Some(Composer::Empty), None) => None,
@@ -169,7 +181,11 @@ impl Core {
         Ok(panes.iter().any(|it| Some(it.pane) == pane && it.viewers.can_type > 0))
     }
 
-    pub(super) fn composer(&self, at: &SeatKey, shown: &team_tmux::Screen) -> (Option<Composer>, Option<String>) {
+    pub(super) fn composer(
+        &self,
+        at: &SeatKey,
+        shown: &team_tmux::Screen,
+    ) -> (Option<Composer>, Option<String>) {
         let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
         let Some(provider) = seat.and_then(|it| team_provider::provider(&it.spec.provider)) else {
             return (None, None);
@@ -187,13 +203,14 @@ impl Core {
             for parcel in parcels {
                 let seat = team.seats.get(&parcel.at.1).ok_or_else(moved_on)?;
                 let fits = parcel.channel == Channel::Bell || seat.is_idle();
-                let spawn = seat.spawn.as_ref().filter(|_| fits && seat.stopping.is_none()).ok_or_else(moved_on)?;
-                let process = spawn.provider.clone().or_else(|| spawn.claimed.clone()).ok_or_else(moved_on)?;
+                let spawn =
+                    seat.spawn.as_ref().filter(|_| fits && seat.stopping.is_none()).ok_or_else(moved_on)?;
+                let process =
+                    spawn.provider.clone().or_else(|| spawn.claimed.clone()).ok_or_else(moved_on)?;
                 for (seq, id) in &parcel.ids {
                     let receipt = team.messages.get(seq).and_then(|it| it.receipts.get(&parcel.at.1));
-                    let receipt = receipt
-                        .filter(|it| it.step.may_become(ReceiptStep::Sending))
-                        .ok_or_else(moved_on)?;
+                    let receipt =
+                        receipt.filter(|it| it.step.may_become(ReceiptStep::Sending)).ok_or_else(moved_on)?;
                     events.push(Event::MessageSending {
                         id: id.clone(),
                         receiver: parcel.at.1.clone(),
@@ -237,7 +254,7 @@ impl Core {
         }
         let mark = self.announced(&parcel.at, &ids).map(pasted_mark);
         self.fail.pass("paste", "before")?;
-        let pasted = self.paste(pane, parcel, mark);
+        let pasted = self.paste(pane, parcel, mark.as_deref());
         self.fail.pass("paste", "orphan")?;
         match pasted {
             Ok(Pasted::Done) => {}
@@ -251,7 +268,8 @@ impl Core {
                 self.close_attempts(&parcel.at, why, false, true)?;
                 if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
                     look.pane_dead |= matches!(refused, Pasted::Dead | Pasted::Gone);
-                    let reason = if refused == Pasted::Guarded { HoldReason::Draft } else { HoldReason::Mode };
+                    let reason =
+                        if refused == Pasted::Guarded { HoldReason::Draft } else { HoldReason::Mode };
                     look.block(Some(reason), now);
                 }
             }
@@ -271,18 +289,19 @@ impl Core {
 
     /// Pastes where the cursor still is where it was: one that has moved says that somebody typed, that something
     /// opened, or that the program was not done drawing.
-    fn paste(&mut self, pane: Pane, parcel: &Parcel, mark: Option<String>) -> Result<Pasted, TmuxError> {
+    fn paste(&mut self, pane: Pane, parcel: &Parcel, mark: Option<&str>) -> Result<Pasted, TmuxError> {
         let mut cursor = parcel.cursor;
         let mut pasted = Pasted::Guarded;
         for _ in 0..DRAWING {
             let guard = Guard { cursor, ..Guard::default() };
-            let paste = Paste { enter: false, leave_mode: true, guard, mark: mark.clone() };
+            let paste = Paste { enter: false, leave_mode: true, guard, mark: mark.map(str::to_owned) };
             pasted = self.terminal.paste(pane, &parcel.typed, &paste)?;
             if pasted != Pasted::Guarded {
                 break;
             }
             let shown = self.terminal.screen(pane)?;
-            let Some(shown) = shown.filter(|it| matches!(self.composer(&parcel.at, it), (Some(Composer::Empty), None)))
+            let Some(shown) =
+                shown.filter(|it| matches!(self.composer(&parcel.at, it), (Some(Composer::Empty), None)))
             else {
                 break;
             };
@@ -322,7 +341,7 @@ impl Core {
     }
 
     /// Rings again if a message still lies untaken.
-    pub(super) fn ring_again(&mut self, at: &SeatKey) -> Result<(), EngineError> {
+    pub(super) fn ring_again(&mut self, at: &SeatKey) {
         let now = self.clock.elapsed();
         let places = inbox_of(self, at);
         if let Some(Lane::Rung { ids, rung, .. }) = self.seen.seats.get_mut(at).map(|it| &mut it.lane) {
@@ -333,7 +352,6 @@ impl Core {
                 inbox::ring(&bell);
             }
         }
-        Ok(())
     }
 
     /// Closes all attempts of a seat's lane: as not sent (with the proof that nothing was), or as unknown.
@@ -390,7 +408,11 @@ impl Core {
         self.decide(Some(&at.0), move |state| {
             let mut events = Vec::new();
             for id in ids {
-                let receipt = state.teams.get(&at.0).and_then(|it| it.message(&id)).and_then(|it| it.receipts.get(&at.1));
+                let receipt = state
+                    .teams
+                    .get(&at.0)
+                    .and_then(|it| it.message(&id))
+                    .and_then(|it| it.receipts.get(&at.1));
                 let Some(receipt) = receipt.filter(|it| it.step == ReceiptStep::Sending) else { continue };
                 let (receiver, attempt) = (at.1.clone(), receipt.attempts);
                 events.push(if untaken.contains(&id) {

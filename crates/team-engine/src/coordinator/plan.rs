@@ -13,15 +13,15 @@ use team_model::{
 pub use super::seen::{Blocked, Lane, SeatKey, Seen, Typed, TypingTimes};
 
 /// How long a start may take.
-pub const START: Duration = Duration::from_secs(60);
+pub(super) const START: Duration = Duration::from_secs(60);
 /// How long a proof of delivery may take.
-pub const RECEIPT: Duration = Duration::from_secs(5);
+pub(super) const RECEIPT: Duration = Duration::from_secs(5);
 /// How long a bell may go unheard: a program that has just started may miss the first rings.
 const HEARD: Duration = Duration::from_secs(8);
 /// How often a bell is rung again while its messages lie untaken; a program does not hear faster rings.
 const RING_AGAIN: Duration = Duration::from_millis(1250);
 /// How long a seat process that was asked to end may take; it kills its program before that.
-pub const STOP: Duration = Duration::from_millis(4000);
+pub(super) const STOP: Duration = Duration::from_secs(4);
 /// How long a killed process is left alone before it is looked for again.
 const KILLED: Duration = Duration::from_millis(500);
 /// How long a spawn that was announced may take to be claimed before its pane is looked for.
@@ -194,9 +194,9 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
         // The seat process is ending what its program left behind; it will not take long.
         let due = look.exited.unwrap_or(now) + STOP;
         if now >= due {
-            end(plan, at, look, now)
+            end(plan, at, look, now);
         } else {
-            plan.at(due)
+            plan.at(due);
         }
         return true;
     }
@@ -298,9 +298,9 @@ fn lane(
                 // The first Enter waits for the text to settle, a later try for the text to show.
                 let due = typed.touched.max(typed.pasted + look.typing.settle);
                 if now >= due {
-                    enters.push(at.clone())
+                    enters.push(at.clone());
                 } else {
-                    plan.at(due)
+                    plan.at(due);
                 }
                 return false;
             };

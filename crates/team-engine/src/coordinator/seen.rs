@@ -16,6 +16,7 @@ const RETRY: Duration = Duration::from_millis(250);
 const RETRY_AT_MOST: Duration = Duration::from_secs(5);
 
 /// What was seen of a seat's present spawn.
+#[expect(clippy::struct_excessive_bools, reason = "each was seen or not, independently")]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     /// The spawn it is about.
@@ -36,6 +37,8 @@ pub struct Seen {
     pub killed: bool,
     /// What goes on between us and its composer.
     pub lane: Lane,
+    /// The line that its activity was last known by.
+    pub activity: u64,
     /// What stood in the way of typing.
     pub blocked: Option<Blocked>,
     /// Before when an attempt that another coordinator began is not looked at again.
@@ -44,6 +47,8 @@ pub struct Seen {
     pub start_looked: Option<Duration>,
     /// When a question that only a person may answer was last seen there.
     pub start_asked: Option<Duration>,
+    /// When its provider's limit ends.
+    pub limit_ends: Option<Duration>,
     /// Whether its bell was rung and not heard.
     pub deaf: bool,
     /// How its provider wants to be typed into.

@@ -66,6 +66,7 @@ impl World {
     }
 
     /// Folds one more line and returns its seq.
+    #[expect(clippy::needless_pass_by_value, reason = "events are made in place")]
     fn log(&mut self, event: Event) -> u64 {
         let seq = self.state.seq + 1;
         let ts = Utc.timestamp_opt(1_700_000_000, 0).single().expect("a time");
@@ -260,6 +261,7 @@ impl World {
             Action::GiveUp(at) => format!("give up {}", seat(at)),
             Action::Conclude(at) => format!("conclude {}", seat(at)),
             Action::Prove(at) => format!("prove {}", seat(at)),
+            Action::LimitOver(at) => format!("limit of {} over", seat(at)),
             Action::Tell(it) => format!("tell {it}"),
             Action::StopServer => "stop server".to_owned(),
             Action::Exit => "exit".to_owned(),

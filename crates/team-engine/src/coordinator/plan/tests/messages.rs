@@ -249,7 +249,12 @@ fn a_text_that_may_stand_in_the_composer_stops_the_keys_until_it_is_proved_empty
         it.log(Event::MessageUnknown { id, receiver, attempt: 1, why, staged: true });
         spawn
     };
-    check(|it| drop(dirty(it, Channel::Keys)), "prove a");
+    check(
+        |it| {
+            dirty(it, Channel::Keys);
+        },
+        "prove a",
+    );
     check(
         |it| {
             dirty(it, Channel::Keys);

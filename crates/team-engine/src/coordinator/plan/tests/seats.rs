@@ -32,8 +32,18 @@ fn wanted_seats_start_together_and_the_server_before_them() {
 
 #[test]
 fn a_start_is_followed_until_it_is_ready_or_too_late() {
-    check(|it| drop(it.planned("a", Channel::Keys)), "adopt a");
-    check(|it| drop(it.opened("a", Channel::Keys)), "@10000");
+    check(
+        |it| {
+            it.planned("a", Channel::Keys);
+        },
+        "adopt a",
+    );
+    check(
+        |it| {
+            it.opened("a", Channel::Keys);
+        },
+        "@10000",
+    );
     check(
         |it| {
             it.opened("a", Channel::Keys);
@@ -48,7 +58,12 @@ fn a_start_is_followed_until_it_is_ready_or_too_late() {
         },
         "fail a: its process ended",
     );
-    check(|it| drop(it.claimed("a", Channel::Keys)), "@1500");
+    check(
+        |it| {
+            it.claimed("a", Channel::Keys);
+        },
+        "@1500",
+    );
     check(
         |it| {
             it.claimed("a", Channel::Keys);
@@ -71,7 +86,12 @@ fn a_start_is_followed_until_it_is_ready_or_too_late() {
         },
         "fail a: it was not ready after 60 s",
     );
-    check(|it| drop(it.idle("a")), "");
+    check(
+        |it| {
+            it.idle("a");
+        },
+        "",
+    );
 }
 
 #[test]
@@ -226,7 +246,12 @@ fn the_leader_is_told_and_nothing_else_waits_for_it() {
 
 #[test]
 fn with_no_team_to_serve_the_server_ends_and_then_the_coordinator() {
-    check(|it| drop(it.log(Event::TeamStopped { clean: true })), "stop server; exit");
+    check(
+        |it| {
+            it.log(Event::TeamStopped { clean: true });
+        },
+        "stop server; exit",
+    );
     check(
         |it| {
             it.log(Event::TeamStopped { clean: true });
@@ -234,8 +259,52 @@ fn with_no_team_to_serve_the_server_ends_and_then_the_coordinator() {
         },
         "exit",
     );
-    check(|it| drop(it.log(Event::TeamLost { why: "x".to_owned() })), "stop server; exit");
-    check(|it| drop(it.log(Event::TeamDeleted {})), "stop server; exit");
+    check(
+        |it| {
+            it.log(Event::TeamLost { why: "x".to_owned() });
+        },
+        "stop server; exit",
+    );
+    check(
+        |it| {
+            it.log(Event::TeamDeleted {});
+        },
+        "stop server; exit",
+    );
     // A team without a live seat is still a team that runs.
     check(|_| {}, "");
+}
+
+#[test]
+fn the_time_in_which_a_question_waits_for_a_person_is_not_the_programs() {
+    let asked = |it: &mut World, ago: u64| {
+        let spawn = it.claimed("a", Channel::Bell);
+        it.is(spawn, ActivityKind::AwaitingTrust);
+        it.look("a").since = ms(NOW - 90_000);
+        it.look("a").start_looked = Some(ms(NOW));
+        it.look("a").start_asked = Some(ms(NOW - ago));
+    };
+    check(|it| asked(it, 0), "@2000");
+    check(|it| asked(it, 59_500), "@500");
+    check(|it| asked(it, 60_000), "fail a: it was not ready after 60 s");
+}
+
+#[test]
+fn a_limit_ends_when_its_time_has_come() {
+    let limited = |it: &mut World, ends: u64| {
+        let spawn = it.idle_by("a", Channel::Bell);
+        let (activity, proof) = (ActivityKind::Limited, proof());
+        let until = Utc.timestamp_opt(1_700_000_100, 0).single();
+        it.log(Event::ActivityObserved { spawn, activity, reason: None, until, at: None, proof });
+        it.look("a").limit_ends = Some(ms(ends));
+    };
+    check(|it| limited(it, NOW + 700), "@700");
+    check(|it| limited(it, NOW), "limit of a over");
+    check(
+        |it| {
+            limited(it, NOW + 700);
+            it.message(&["a"]);
+        },
+        "hold 1>a:limited; @700",
+    );
 }
