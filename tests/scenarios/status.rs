@@ -23,7 +23,7 @@ fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
     assert!(text.lines().all(|it| columns(it) <= 80), "{text}");
     assert!(!text.contains('\x1b'), "{text}");
     // Who waits for a person is loud without color, and what to run stands there to be pasted.
-    assert!(text.contains("AWAITING_APPROVAL"), "{text}");
+    assert!(text.contains("AWAITING_APPROVAL 研究员: Bash `touch made-by-fake`"), "{text}");
     assert!(text.lines().any(|it| it.trim() == "team-agent attach 研究员 --type"), "{text}");
     let status = crew.status();
     let agents = status["agents"].as_object().expect("there are agents");

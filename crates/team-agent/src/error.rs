@@ -18,7 +18,7 @@ pub(crate) struct CliError {
     /// What is wrong in files, each with its place.
     pub(crate) details: Vec<ErrorDetail>,
     /// What people get to read instead of the message, with its own heads.
-    pub(crate) verbatim: Option<String>,
+    pub(crate) verbatim: Option<Box<str>>,
 }
 
 impl CliError {
@@ -85,7 +85,9 @@ impl From<EngineError> for CliError {
         let details = error.details();
         // With carets and lines of its own it is for people; programs find each place in the details.
         let (message, verbatim) = match &error {
-            EngineError::Spec(errors) => (counted(details.len(), errors.files()), Some(whole)),
+            EngineError::Spec(errors) => {
+                (counted(details.len(), errors.files()), Some(whole.into_boxed_str()))
+            }
             _ => (whole, None),
         };
         Self {

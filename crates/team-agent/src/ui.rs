@@ -29,6 +29,7 @@ pub(crate) struct Ui {
     color: bool,
 }
 
+#[expect(clippy::unused_self, reason = "to print, one has to be handed this")]
 impl Ui {
     pub(crate) fn new(json: bool, command: &str) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
@@ -65,6 +66,11 @@ impl Ui {
         for (at, part) in wrap(text, room).iter().enumerate() {
             self.line(&format!("{}{part}", if at == 0 { head } else { indent.as_str() }));
         }
+    }
+
+    /// Fills a text up to that many columns.
+    pub(crate) fn pad(&self, text: &str, columns: usize) -> String {
+        format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
     }
 
     /// Makes a word stand out where the terminal can.
@@ -113,7 +119,7 @@ impl Ui {
     }
 
     fn tell(&self, error: &CliError) {
-        if error.verbatim.as_ref().is_some_and(String::is_empty) {
+        if error.verbatim.as_ref().is_some_and(|it| it.is_empty()) {
             return;
         }
         match (&error.verbatim, error.kind) {
@@ -142,7 +148,7 @@ impl Ui {
                 match poll(&mut watched, PollTimeout::NONE) {
                     Ok(0) | Err(nix::errno::Errno::EINTR) => {}
                     Ok(_) => {
-                        #[expect(clippy::exit, reason = "the main thread waits for something else")]
+                        // The main thread waits for something else.
                         std::process::exit(0);
                     }
                     Err(_) => return,
@@ -162,7 +168,9 @@ fn fields(answer: &impl Serialize) -> Map<String, Value> {
 /// Says that something is wrong with the program itself; for the panic hook.
 pub(crate) fn bug(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(|it| format!(" at {}:{}", it.file(), it.line())).unwrap_or_default();
-    let text = panic.payload_as_str().unwrap_or("it gave up");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it gave up");
     let mut err = std::io::stderr().lock();
     let _ = writeln!(err, "error: this is a bug in team-agent {}: {text}{place}", env!("CARGO_PKG_VERSION"));
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|it| it != "0") {
@@ -306,13 +314,13 @@ mod tests {
         let note = "does not start: ".to_owned() + &"needs a word of explanation ".repeat(8);
         let rows = [
             row(&[&name, "opencode", "AWAITING_APPROVAL", &note]),
-            row(&["w1", "fake", "idle", &"x".repeat(200)]),
+            row(&["w1", "fake", "idle", &"#".repeat(200)]),
         ];
         let lines = table(&["AGENT", "PROVIDER", "DOING", "NOTES"], &rows);
         assert!(lines.iter().all(|it| width(it) <= COLUMNS), "{lines:#?}");
         let text = lines.join(" ");
         assert_eq!(text.matches("explanation").count(), 8, "{lines:#?}");
-        assert_eq!(text.matches('x').count(), 200, "{lines:#?}");
+        assert_eq!(text.matches('#').count(), 200, "{lines:#?}");
         assert!(text.contains("AWAITING_APPROVAL") && text.contains("opencode"), "{lines:#?}");
     }
 

@@ -30,6 +30,7 @@ pub(crate) struct Completions {
     script: String,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "all commands have one shape")]
 pub(crate) fn run(ui: &Ui, _context: &Context, args: &CompletionsArgs) -> Result<u8, CliError> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut cli::command(), "team-agent", &mut text);

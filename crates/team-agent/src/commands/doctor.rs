@@ -13,6 +13,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {}
 
+#[expect(clippy::unnecessary_wraps, reason = "all commands have one shape")]
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, CliError> {
     let found = ops::doctor(&context.scope());
     let failed: Vec<_> = found.failures().collect();
@@ -24,7 +25,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, 
         let mut error = CliError::new(ErrorKind::Environment, "checks_failed", message);
         error.hint.clone_from(&first.hint);
         // People see it among the others.
-        error.verbatim = Some(String::new());
+        error.verbatim = Some("".into());
         error
     });
     Ok(ui.answer(&found, failure.as_ref(), |ui| {

@@ -1,5 +1,7 @@
 //! `events`
 
+use std::fmt::Write as _;
+
 use team_engine::ops::{Engine, EventLine};
 
 use crate::cli::Context;
@@ -53,7 +55,7 @@ fn human(line: &EventLine) -> String {
                 serde_json::Value::Object(_) | serde_json::Value::Null => continue,
                 other => other.to_string(),
             };
-            text.push_str(&format!(" {name}={shown}"));
+            let _ = write!(text, " {name}={shown}");
         }
     }
     text

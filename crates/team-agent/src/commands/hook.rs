@@ -18,6 +18,7 @@ pub(crate) struct HookArgs {
     pub(crate) event: String,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "all commands have one shape")]
 pub(crate) fn run(_ui: &Ui, _context: &Context, args: &HookArgs) -> Result<u8, CliError> {
     let stdin = hook::read_stdin();
     // A hook must never stand in the way of the program that calls it.

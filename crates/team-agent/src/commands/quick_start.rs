@@ -45,7 +45,7 @@ pub(crate) fn show_progress(ui: &Ui, seat: &SeatProgress) {
         return;
     }
     let reason = seat.reason.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
-    ui.say(&format!("  {:<16} {}{reason}", seat.agent, seat.state));
+    ui.say(&format!("  {} {}{reason}", ui.pad(&seat.agent, 16), seat.state));
 }
 
 pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {

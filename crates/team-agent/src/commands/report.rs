@@ -19,7 +19,7 @@ pub(crate) struct ReportArgs {
     /// The result in one to a few sentences
     #[arg(long)]
     summary: String,
-    /// success, partial, failed or blocked
+    /// How it ended: success, partial, failed or blocked
     #[arg(long, value_parser = status)]
     status: ReportStatus,
     /// The task, where several are open

@@ -110,8 +110,7 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
         (Some(file), _) if file.as_os_str() != "-" => std::fs::read(file).map_err(|error| {
             CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file")
         })?,
-        (Some(_), _) => read_stdin()?,
-        (None, Some("-")) => read_stdin()?,
+        (Some(_), _) | (None, Some("-")) => read_stdin()?,
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
     let text = String::from_utf8(bytes)

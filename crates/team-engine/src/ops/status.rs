@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{ActivityKind, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
+use team_model::{ActivityKind, Event, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
 
 use super::Engine;
 use super::start::attach_commands;
 use crate::decide;
 use crate::error::EngineError;
 use crate::process;
+use crate::store::Store;
+
+/// How much of what an agent asks permission for is shown, in characters.
+const LONGEST_ASKED: usize = 300;
 
 /// A team and its agents.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -225,7 +229,7 @@ impl Engine {
                 (name.to_string(), shown)
             })
             .collect();
-        let attention = attention(&key, team, state, &agents, &coordinator);
+        let attention = attention(store, &key, team, state, &agents, &coordinator);
         Ok(Status {
             team: key.to_string(),
             name: team.name.clone(),
@@ -265,6 +269,7 @@ impl Engine {
 }
 
 fn attention(
+    store: &Store,
     key: &TeamKey,
     team: &Team,
     state: &str,
@@ -279,7 +284,9 @@ fn attention(
     for (name, agent) in agents {
         let kind = agent.activity.state.as_str();
         if matches!(kind, "awaiting_approval" | "awaiting_trust") {
-            let what = agent.activity.reason.as_deref().unwrap_or("its program asks a question");
+            let asked = team.seats.iter().find(|(it, _)| it.as_str() == name).and_then(|(_, it)| asked(store, it));
+            let reason = agent.activity.reason.clone();
+            let what = asked.or(reason).unwrap_or_else(|| "its program asks a question".to_owned());
             add(kind, Some(name), format!("{name}: {what}"), &format!("attach {name} --type"));
         } else if agent.session.state == "failed" {
             let what = agent.session.reason.as_deref().unwrap_or("it did not start");
@@ -291,7 +298,12 @@ fn attention(
             "unknown" => "inbox leader".to_owned(),
             agent => format!("send {agent} 'your answer'"),
         };
-        add("question", Some(it.agent.as_str()), format!("{id} from {}: {}", it.agent, it.question), &words);
+        let choices = match store.line(it.seq).ok().flatten().map(|it| it.event.0) {
+            Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => format!(" ({})", choices.join(", ")),
+            _ => String::new(),
+        };
+        let what = format!("{id} from {}: {}{choices}", it.agent, it.question);
+        add("question", Some(it.agent.as_str()), what, &words);
     }
     match team.results.uncollected.len() {
         0 => {}
@@ -308,6 +320,24 @@ fn attention(
         add("coordinator", None, what.to_owned(), "doctor");
     }
     found
+}
+
+/// What a seat's program asks permission for: the tool, and what it would do with it.
+fn asked(store: &Store, seat: &Seat) -> Option<String> {
+    let (id, approval) = seat.approvals.first_key_value()?;
+    let input = match store.line(id.0).ok().flatten().map(|it| it.event.0) {
+        Some(Event::ApprovalRequested { input, .. }) => input,
+        _ => None,
+    };
+    let Some(input) = input else { return Some(approval.tool.clone()) };
+    // A command says most where there is one; else all of it does.
+    let command = serde_json::from_str::<serde_json::Value>(&input)
+        .ok()
+        .and_then(|it| it.get("command").and_then(|it| it.as_str().map(str::to_owned)));
+    let shown = command.unwrap_or(input);
+    let short: String = shown.chars().take(LONGEST_ASKED).collect();
+    let more = if short.len() < shown.len() { " ..." } else { "" };
+    Some(format!("{} `{short}{more}`", approval.tool))
 }
 
 fn counts(team: &Team) -> BTreeMap<String, u64> {
