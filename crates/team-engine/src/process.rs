@@ -3,6 +3,7 @@
 //! Linux reads `/proc`; macOS asks `ps` (compiled there, never run by us).
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use team_model::ProcessIdentity;
 
@@ -53,16 +54,20 @@ pub fn stat(pid: u32) -> Option<ProcessStat> {
 }
 
 /// Names the boot that runs.
+pub fn boot_id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(read_boot_id)
+}
+
 #[cfg(target_os = "linux")]
-pub fn boot_id() -> String {
+fn read_boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|it| it.trim().chars().take(13).collect())
         .unwrap_or_default()
 }
 
-/// Names the boot that runs.
 #[cfg(not(target_os = "linux"))]
-pub fn boot_id() -> String {
+fn read_boot_id() -> String {
     std::process::Command::new("/usr/sbin/sysctl")
         .args(["-n", "kern.bootsessionuuid"])
         .output()
@@ -85,13 +90,13 @@ fn namespace() -> String {
 /// Identifies a running process.
 pub fn identify(pid: u32) -> Option<ProcessIdentity> {
     let stat = stat(pid)?;
-    Some(ProcessIdentity { pid, start: stat.start, boot: boot_id(), namespace: namespace() })
+    Some(ProcessIdentity { pid, start: stat.start, boot: boot_id().to_owned(), namespace: namespace() })
 }
 
 /// Identifies this process.
 pub fn this_process() -> ProcessIdentity {
     let pid = std::process::id();
-    identify(pid).unwrap_or(ProcessIdentity { pid, start: 0, boot: boot_id(), namespace: namespace() })
+    identify(pid).unwrap_or(ProcessIdentity { pid, start: 0, boot: boot_id().to_owned(), namespace: namespace() })
 }
 
 /// Identifies the process that started this one.

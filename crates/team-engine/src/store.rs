@@ -23,6 +23,8 @@ const HOOK_WAIT: Duration = Duration::from_millis(200);
 const SHORTEST_SECRET: usize = 8;
 /// So many lines are read through rather than looked up in an index.
 const LATELY: u64 = 4000;
+/// So many lines are worth a new cache at once, before several processes read them again.
+const MANY: u64 = 2000;
 /// Texts of at most this many bytes stand in their line.
 const INLINE: usize = 16 * 1024;
 
@@ -304,6 +306,14 @@ impl Store {
     /// Writes the cache of the state.
     pub fn save_snapshot(&self) -> Result<(), EngineError> {
         Ok(self.journal.save_snapshot(&self.state, &self.cursor, FOLD_FORMAT)?)
+    }
+
+    /// Writes the cache of the state if it took long to fold it: whoever opens the log next is spared that.
+    pub fn keep_for_others(&self) {
+        if self.folded >= MANY {
+            // Only a cache.
+            let _ = self.save_snapshot();
+        }
     }
 
     /// Says how many lines were folded by this process.

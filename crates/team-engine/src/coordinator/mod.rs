@@ -76,6 +76,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
         return Ok(Outcome::Busy);
     };
     let store = Store::open(&workspace)?;
+    store.keep_for_others();
     let clock: Arc<dyn Clock> = Arc::new(RealClock::default());
     let known = store.state.server.as_ref().map(|it| team_tmux::ServerInfo {
         pid: it.process.pid,
