@@ -24,6 +24,8 @@ use crate::seat_file::SeatFile;
 /// How long an idle status may stand against an open turn before the turn counts as interrupted: the hook that
 /// announces its end may still be on its way.
 const STATUS_GRACE: Duration = Duration::from_millis(700);
+/// How old a file's time has to be before the same time means the same content.
+const STAMP_GRACE: chrono::TimeDelta = chrono::TimeDelta::milliseconds(50);
 /// The most of a transcript that is read at once.
 const CHUNK: u64 = 4 << 20;
 
@@ -60,6 +62,8 @@ struct Tracked {
     /// Before this point only proofs of messages count: the rest is history.
     live_from: u64,
     changed: Option<(SystemTime, u64)>,
+    /// What the status said when it was last read: of which process, and whether that was idle.
+    said_idle: Option<(Option<u32>, bool)>,
 }
 
 impl Core {
@@ -186,6 +190,7 @@ impl SeatRecords {
                     offset: 0,
                     live_from,
                     changed: None,
+                    said_idle: None,
                 });
             }
         }
@@ -210,6 +215,18 @@ impl Tracked {
             RecordKind::Status => {
                 let Ok(meta) = std::fs::metadata(&self.path) else { return };
                 let stamp = meta.modified().ok().map(|it| (it, meta.len()));
+                let same = self.changed == stamp && stamp.is_some();
+                // After damage to the log nothing is proved any more: what still stands in the file is news then.
+                let forgotten = seat.activity.kind == ActivityKind::Unknown && seat.activity.proof.is_none();
+                if let Some((of, said)) = self.said_idle
+                    && same
+                    && !forgotten
+                    && of == pid
+                {
+                    // This is asked in every round, for every seat.
+                    *idle = said;
+                    return;
+                }
                 let Ok(text) = std::fs::read_to_string(&self.path) else { return };
                 let facts = provider.read_record(RecordKind::Status, &text);
                 let ours = facts.iter().all(|it| match it {
@@ -221,9 +238,9 @@ impl Tracked {
                 }
                 let written = stamp.map(|(time, _)| DateTime::<Utc>::from(time));
                 *idle = facts.iter().any(|it| matches!(it, Fact::Activity { kind: Shown::Idle | Shown::Shell, .. }));
-                let same = self.changed == stamp && stamp.is_some();
-                // After damage to the log nothing is proved any more: what still stands in the file is news then.
-                let forgotten = seat.activity.kind == ActivityKind::Unknown && seat.activity.proof.is_none();
+                // Files tell their times coarsely: one that was just written may be written again unnoticed.
+                let settled = written.is_some_and(|it| now - it > STAMP_GRACE);
+                self.said_idle = settled.then_some((pid, *idle));
                 if same && !forgotten {
                     return;
                 }
