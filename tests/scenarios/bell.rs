@@ -130,3 +130,30 @@ fn a_bell_that_is_not_heard_gives_way_to_the_guarded_paste() {
     assert_eq!(taken(&crew, "after it"), 1);
     crew.finish();
 }
+
+// Case 076.
+#[test]
+fn at_a_limit_messages_wait_until_it_ends_or_somebody_works_again() {
+    let crew = crew(&["w1"]);
+    // With a time in it, and without.
+    for words in ["1", "API Error: Request rejected (429)"] {
+        crew.control("w1", &format!("limit {words}"));
+        let failed = send(&crew, "this one is refused");
+        wait_for_step(&crew, &failed, "answered");
+        assert_eq!(receipt(&crew, &failed)["reason"], "its turn ended: error");
+        crew.wait_for_activity("w1", "limited");
+        let shown = crew.status()["agents"]["w1"]["activity"].clone();
+        assert_eq!(shown["until"].is_string(), words == "1", "{shown}");
+        assert!(shown["reason"].as_str().is_some_and(|it| it.contains("resets") || it.contains("429")), "{shown}");
+        crew.control("w1", "limit off");
+        let waits = send(&crew, "not before the reset");
+        wait_for_step(&crew, &waits, "held");
+        assert_eq!(receipt(&crew, &waits)["reason"], "limited");
+        assert_eq!(crew.activity("w1"), "limited");
+        // A person who knows better says so by using it.
+        crew.control("w1", "close-dialog\nsubmit hello again");
+        wait_for_step(&crew, &waits, "answered");
+    }
+    assert_eq!(taken(&crew, "not before the reset"), 2);
+    crew.finish();
+}

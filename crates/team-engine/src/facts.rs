@@ -8,13 +8,20 @@ use team_provider::{ActivityKind as Seen, Fact, TurnOutcome as Ended};
 const QUESTION: usize = 4096;
 
 /// Turns the facts of one hook call into events.
-pub fn from_hook(spawn: SpawnId, hook: &str, facts: &[Fact]) -> Vec<Event> {
+pub fn from_hook(spawn: SpawnId, hook: &str, facts: &[Fact], now: DateTime<Utc>) -> Vec<Event> {
     let proof = || Proof { source: "hook".to_owned(), record: hook.to_owned() };
-    facts.iter().filter_map(|it| event(spawn, it, proof(), None)).collect()
+    facts.iter().filter_map(|it| event(spawn, it, proof(), None, now)).collect()
 }
 
-/// Turns one fact into an event, where it says something of its own.
-pub fn event(spawn: SpawnId, fact: &Fact, proof: Proof, at: Option<DateTime<Utc>>) -> Option<Event> {
+/// Turns one fact into an event, where it says something of its own. `at` is when its record was written, where that
+/// is known, and `now` when it was read.
+pub fn event(
+    spawn: SpawnId,
+    fact: &Fact,
+    proof: Proof,
+    at: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+) -> Option<Event> {
     let activity = |activity, reason: Option<String>, until| Event::ActivityObserved {
         spawn,
         activity,
@@ -67,6 +74,7 @@ pub fn event(spawn: SpawnId, fact: &Fact, proof: Proof, at: Option<DateTime<Utc>
         },
         Fact::ApprovalResolved { .. } => Event::ApprovalClosed { spawn, how: proof.record },
         Fact::Limited { until, text } => {
+            let until = until.or_else(|| team_provider::reset_time(text, now.timestamp()));
             let until = until.and_then(|it| Utc.timestamp_opt(it, 0).single());
             activity(ActivityKind::Limited, Some(cut(text, 200)), until)
         }

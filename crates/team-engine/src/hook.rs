@@ -49,7 +49,7 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     if event == DRAIN {
         return drain(&seat);
     }
-    let mut events = facts::from_hook(seat.spawn, event, &facts);
+    let mut events = facts::from_hook(seat.spawn, event, &facts, RealClock::default().now());
     if let (Some(source), Some(native)) = (caller.replaced, told) {
         events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
     }

@@ -129,12 +129,12 @@ fn a_limit_is_told_with_its_words() {
     assert_eq!(
         facts,
         [
-            Fact::Limited { until: None, text: said.to_owned() },
             Fact::TurnEnded {
                 native_id: Some("s".to_owned()),
                 outcome: TurnOutcome::Error { kind: "rate_limit".to_owned() },
                 text: Some(said.to_owned()),
             },
+            Fact::Limited { until: None, text: said.to_owned() },
         ]
     );
 }
