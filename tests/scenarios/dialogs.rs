@@ -28,7 +28,7 @@ fn shows(crew: &Crew, text: &str) -> bool {
 }
 
 fn enters(crew: &Crew) -> usize {
-    crew.bytes("w1").iter().filter(|it| **it == b'\r').count()
+    crew.bytes("w1").split(|it| *it == b'\r').count() - 1
 }
 
 fn seen(crew: &Crew, event: &str) -> Vec<Value> {

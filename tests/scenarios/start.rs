@@ -47,12 +47,10 @@ fn nothing_is_typed_where_a_program_was() {
 // Case 020.
 #[test]
 fn long_instructions_reach_the_program_whole() {
-    let mut instructions = String::new();
-    for line in 0..420 {
-        instructions.push_str(&format!(
-            "{line:03} mind the gap; \"$HOME\" 'x' \\ `id` #{{y}} — 請 ---------------------------\n"
-        ));
-    }
+    let line = |number: usize| {
+        format!("{number:03} mind the gap; \"$HOME\" 'x' \\ `id` #{{y}} — 請 ---------------------------\n")
+    };
+    let instructions: String = (0..420).map(line).collect();
     assert!(instructions.len() > 30_000);
     let crew = Crew::written(&["w1"]);
     let role = format!("---\nname: w1\nrole: Worker\nprovider: fake\n---\n\n{instructions}");

@@ -113,7 +113,8 @@ fn a_turn_too_short_to_be_seen_busy_is_proved_by_records_and_typed_once() {
         arrives_as(&crew, &format!("number {number}"), &format!("number {number}"));
     }
     // An attempt that typed nothing may be followed by another.
-    let (begun, nothing) = (crew.events_of("message.sending").len(), crew.events_of("message.not_sent").len());
+    let (begun, nothing) =
+        (crew.events_of("message.sending").len(), crew.events_of("message.not_sent").len());
     assert_eq!(begun - nothing, 5);
     let proofs: Vec<Value> =
         crew.events_of("turn.started").into_iter().map(|it| it["event"]["proof"]["source"].clone()).collect();
