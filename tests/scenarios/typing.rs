@@ -365,7 +365,7 @@ fn a_text_left_in_the_box_of_a_program_that_dies_is_not_typed_twice() {
     crew.finish();
 }
 
-/// Long enough for anything that could follow by mistake to be seen, where nothing announces that it will not.
+// Nothing in its place goes while the receipt is not there: no key, no second copy.
 #[test]
 fn a_message_with_a_late_receipt_is_typed_once() {
     let crew = Crew::started(&["w1"]);
