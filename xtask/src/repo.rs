@@ -40,7 +40,8 @@ pub(crate) fn program() -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--package", "team-agent", "--bin", "team-agent"]);
     command.args(["--message-format", "json-render-diagnostics"]);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("failed to start cargo")?;
+    let output =
+        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("failed to start cargo")?;
     if !output.status.success() {
         bail!("team-agent could not be built");
     }
@@ -72,7 +73,8 @@ pub(crate) fn files() -> Result<Vec<PathBuf>> {
 /// Runs a command to its end with its output shown; tells whether it went well.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.stdin(Stdio::null()).status().with_context(|| format!("failed to start `{name}`"))?;
+    let status =
+        command.stdin(Stdio::null()).status().with_context(|| format!("failed to start `{name}`"))?;
     Ok(status.success())
 }
 

@@ -55,9 +55,11 @@ fn is_json(name: &str) -> bool {
 
 /// Asks the program for all schemas: one object, by name.
 fn schemas(program: &Path) -> Result<BTreeMap<String, String>> {
-    let output = Command::new(program).args(["schema", "--json"]).output().context("failed to start team-agent")?;
+    let output =
+        Command::new(program).args(["schema", "--json"]).output().context("failed to start team-agent")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr });
+        let said =
+            String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr });
         bail!("`team-agent schema` does not answer: {}", said.trim());
     }
     let all: Value = serde_json::from_slice(&output.stdout).context("`team-agent schema` printed no JSON")?;

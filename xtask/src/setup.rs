@@ -49,7 +49,9 @@ pub(crate) fn tmux() -> Result<()> {
         return Ok(());
     }
     let Some(manager) = MANAGERS.iter().find(|it| answers(Command::new(it.program).arg("--version"))) else {
-        bail!("tmux is missing and no known package manager is there: install tmux 3.2 or newer, then run this again");
+        bail!(
+            "tmux is missing and no known package manager is there: install tmux 3.2 or newer, then run this again"
+        );
     };
     let by_hand = |sudo: &str| format!("{sudo}{} {}", manager.program, manager.install.join(" "));
     let sudo = if !manager.needs_root || is_root() {
@@ -75,7 +77,10 @@ pub(crate) fn tmux() -> Result<()> {
             None => false,
         };
     if !installed || !has_tmux() {
-        bail!("tmux could not be installed: run `{}` and see what it says", by_hand(if is_root() { "" } else { "sudo " }));
+        bail!(
+            "tmux could not be installed: run `{}` and see what it says",
+            by_hand(if is_root() { "" } else { "sudo " })
+        );
     }
     Ok(())
 }
@@ -85,7 +90,10 @@ pub(crate) fn clients(all: bool) -> Result<()> {
     let required = std::env::var(real::REQUIRE).as_deref() == Ok("1");
     if !answers(Command::new("npm").arg("--version")) {
         if required {
-            bail!("npm is missing, and {}=1 asks for the real agent programs: install Node.js", real::REQUIRE);
+            bail!(
+                "npm is missing, and {}=1 asks for the real agent programs: install Node.js",
+                real::REQUIRE
+            );
         }
         say::line("npm is missing: tests with real agent programs are skipped and named at the end");
         return Ok(());

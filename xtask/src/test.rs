@@ -38,16 +38,22 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
 
     let nextest = repo::answers(repo::cargo().args(["nextest", "--version"]));
     let mut command = repo::cargo();
+    let chosen = |it: &&String| it.starts_with("-p") || it.starts_with("--package");
+    let whole = if theirs.iter().any(|it| chosen(it)) { None } else { Some("--workspace") };
     if nextest {
-        command.args(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        command.args(["nextest", "run", "--no-fail-fast"]).args(whole);
         command.args(if all_clients { &["--run-ignored", "all"][..] } else { &[] });
         command.args(&theirs);
     } else {
-        command.args(["test", "--workspace", "--no-fail-fast"]);
+        command.args(["test", "--no-fail-fast"]).args(whole);
         let has_separator = theirs.iter().any(|it| *it == "--");
         command.args(&theirs);
         if all_clients {
-            command.args(if has_separator { &["--include-ignored"][..] } else { &["--", "--include-ignored"] });
+            command.args(if has_separator {
+                &["--include-ignored"][..]
+            } else {
+                &["--", "--include-ignored"]
+            });
         }
     }
     command.args(if say::colors() && !theirs.iter().any(|it| *it == "--") && nextest {
@@ -75,7 +81,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         counts.skipped += times;
     }
     say::line(&format!("time: {:.1} s", begun.elapsed().as_secs_f64()));
-    say::line(&format!("total: {} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped));
+    say::line(&format!(
+        "total: {} passed, {} failed, {} skipped",
+        counts.passed, counts.failed, counts.skipped
+    ));
     Ok(if succeeded && counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -166,7 +175,8 @@ mod tests {
 
     #[test]
     fn the_summary_of_nextest_is_read_with_and_without_colors() {
-        let line = "     Summary [   1.234s] 20 tests run: 17 passed (1 slow), 2 failed, 1 timed out, 4 skipped";
+        let line =
+            "     Summary [   1.234s] 20 tests run: 17 passed (1 slow), 2 failed, 1 timed out, 4 skipped";
         let wanted = Counts { passed: 17, failed: 3, skipped: 4 };
         assert_eq!(count(line), wanted);
         let colored = "\u{1b}[32;1m     Summary\u{1b}[0m [   1.2s] \u{1b}[1m20\u{1b}[0m tests run: \u{1b}[1m17\u{1b}[0m \

@@ -9,9 +9,9 @@ use team_testkit::program;
 fn demo(home: Option<&Path>) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.arg("demo").env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env(program::PROGRAM, program::team_agent().unwrap());
+    command.env(program::PROGRAM, program::team_agent().expect("the program is built"));
     command.envs(home.map(|it| ("HOME", it)));
-    let output = command.output().unwrap();
+    let output = command.output().expect("xtask can be started");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     said

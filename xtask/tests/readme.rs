@@ -41,7 +41,8 @@ fn steady(lines: impl Iterator<Item = String>) -> Vec<String> {
     let on_the_way = |it: &String| it.ends_with(" waiting") || it.ends_with(" starting");
     let number = |word: &str| {
         let (prefix, rest) = word.split_at(word.len().min(2));
-        let is_id = matches!(prefix, "m-" | "r-") && !rest.is_empty() && rest.bytes().all(|it| it.is_ascii_digit());
+        let is_id =
+            matches!(prefix, "m-" | "r-") && !rest.is_empty() && rest.bytes().all(|it| it.is_ascii_digit());
         if is_id { format!("{prefix}N") } else { word.to_owned() }
     };
     lines
@@ -60,7 +61,8 @@ fn the_first_team_of_the_readme_works_as_printed() {
         if example.command == "team-agent collect" {
             workspace.ok(["wait", "--task", "1", "--timeout", "20"]);
         }
-        let output = workspace.command("/bin/sh").arg("-c").arg(format!("{} 2>&1", example.command)).output().unwrap();
+        let output =
+            workspace.command("/bin/sh").arg("-c").arg(format!("{} 2>&1", example.command)).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         // Talk and data go to two streams, so their order is not fixed.
         let mut said = steady(said.lines().map(str::to_owned));

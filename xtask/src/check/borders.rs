@@ -18,9 +18,12 @@ pub(crate) fn check() -> Result<Found> {
         let bytes = fs::read(repo::root().join(&path)).with_context(|| format!("failed to read `{name}`"))?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         found.extend(hosts(&name, &text));
-        found.extend(places.iter().filter(|it| text.contains(it.as_str())).map(|it| {
-            format!("{name}: names `{it}`, a place of this machine")
-        }));
+        found.extend(
+            places
+                .iter()
+                .filter(|it| text.contains(it.as_str()))
+                .map(|it| format!("{name}: names `{it}`, a place of this machine")),
+        );
         if path.extension().is_some_and(|it| it == "rs") {
             found.extend(length(&name, &text));
             if !is_test(&path) {
@@ -78,9 +81,11 @@ fn is_test(path: &Path) -> bool {
 
 fn length(name: &str, text: &str) -> Option<String> {
     let lines = text.lines().count();
-    let explained = text.lines().take_while(|it| it.starts_with("//!")).any(|it| it.starts_with("//! Long: "));
-    (lines > LINES && !explained)
-        .then(|| format!("{name}: {lines} lines; split it, or say why not in a line `//! Long: ...` at its top"))
+    let explained =
+        text.lines().take_while(|it| it.starts_with("//!")).any(|it| it.starts_with("//! Long: "));
+    (lines > LINES && !explained).then(|| {
+        format!("{name}: {lines} lines; split it, or say why not in a line `//! Long: ...` at its top")
+    })
 }
 
 fn hosts(name: &str, text: &str) -> Found {
@@ -125,7 +130,10 @@ mod tests {
     #[test]
     fn a_word_is_found_where_it_must_not_stand() {
         let text = "//! clap is known elsewhere\nuse clap::Args;\nlet overclap = clapper; // clap\n";
-        assert_eq!(crossings(&RULE, "crates/b/src/y.rs", text), ["crates/b/src/y.rs:2: `clap`: only a knows clap"]);
+        assert_eq!(
+            crossings(&RULE, "crates/b/src/y.rs", text),
+            ["crates/b/src/y.rs:2: `clap`: only a knows clap"]
+        );
         assert_eq!(crossings(&RULE, "crates/a/src/y.rs", text), Found::new());
         assert_eq!(crossings(&RULE, "crates/b/src/x.rs", text), Found::new());
         assert_eq!(crossings(&RULE, "xtask/src/y.rs", text), Found::new());

@@ -9,7 +9,8 @@ use super::Found;
 use crate::repo;
 
 /// What a path of ours begins with.
-const OURS: [&str; 8] = ["crates/", "docs/", "profiles/", "templates/", "tests/", "xtask/", ".ci/", ".cargo/"];
+const OURS: [&str; 8] =
+    ["crates/", "docs/", "profiles/", "templates/", "tests/", "xtask/", ".ci/", ".cargo/"];
 
 /// Where the events are: one file, or a directory of that name.
 const EVENTS: &str = "crates/team-model/src/event";
@@ -18,7 +19,9 @@ const EVENTS: &str = "crates/team-model/src/event";
 pub(crate) fn check() -> Result<Found> {
     let mut found = Found::new();
     for path in repo::files()? {
-        if path.extension().is_none_or(|it| it != "md") || !(path.starts_with("docs") || path.components().count() == 1) {
+        if path.extension().is_none_or(|it| it != "md")
+            || !(path.starts_with("docs") || path.components().count() == 1)
+        {
             continue;
         }
         let text = read(&path.to_string_lossy())?;
@@ -45,14 +48,19 @@ fn compare(known: &BTreeSet<String>, described: &BTreeSet<String>) -> Found {
 
 /// The names of events: those renames that have a dot.
 fn events_of(source: &str) -> BTreeSet<String> {
-    let names = source.lines().filter_map(|it| it.trim().strip_prefix("#[serde(rename = \"")?.strip_suffix("\")]"));
+    let names =
+        source.lines().filter_map(|it| it.trim().strip_prefix("#[serde(rename = \"")?.strip_suffix("\")]"));
     names.filter(|it| it.contains('.')).map(str::to_owned).collect()
 }
 
 /// The names that begin a row of a table.
 fn rows_of(page: &str) -> BTreeSet<String> {
     let names = page.lines().filter_map(|it| it.strip_prefix("| `")?.split_once('`'));
-    names.map(|(name, _)| name).filter(|it| it.contains('.') && !it.contains('/')).map(str::to_owned).collect()
+    names
+        .map(|(name, _)| name)
+        .filter(|it| it.contains('.') && !it.contains('/'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The paths of ours that stand in backticks or behind a link; patterns are left out.
@@ -71,17 +79,25 @@ mod tests {
 
     #[test]
     fn events_are_compared_both_ways() {
-        let known = events_of("    #[serde(rename = \"team.lost\")]\n    TeamLost {},\n #[serde(rename = \"idle\")]\n");
+        let known = events_of(
+            "    #[serde(rename = \"team.lost\")]\n    TeamLost {},\n #[serde(rename = \"idle\")]\n",
+        );
         let described = rows_of("| `team.found` | nobody | |\n| `docs/x.md` | |\n");
         assert_eq!(
             compare(&known, &described),
-            ["docs/events.md: `team.lost` is not described", "docs/events.md: there is no event `team.found`"]
+            [
+                "docs/events.md: `team.lost` is not described",
+                "docs/events.md: there is no event `team.found`"
+            ]
         );
     }
 
     #[test]
     fn paths_are_those_in_backticks() {
         let page = "See `crates/team-model/src/fold.rs`, `crates/*/src`, `tests/x.rs:12` and crates/none.";
-        assert_eq!(paths(page), BTreeSet::from(["crates/team-model/src/fold.rs".to_owned(), "tests/x.rs".to_owned()]));
+        assert_eq!(
+            paths(page),
+            BTreeSet::from(["crates/team-model/src/fold.rs".to_owned(), "tests/x.rs".to_owned()])
+        );
     }
 }

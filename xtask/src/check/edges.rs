@@ -62,7 +62,15 @@ mod tests {
     #[test]
     fn crates_point_down() {
         let place = |name: &str| {
-            let order = ["team-scenarios", "xtask", "team-agent", "team-mcp", "team-engine", "team-fake", "team-tmux"];
+            let order = [
+                "team-scenarios",
+                "xtask",
+                "team-agent",
+                "team-mcp",
+                "team-engine",
+                "team-fake",
+                "team-tmux",
+            ];
             order.iter().position(|it| *it == name).unwrap_or(order.len() + usize::from(name == "team-model"))
         };
         for (from, to) in EDGES.iter().flat_map(|(from, all)| all.iter().map(move |to| (from, to))) {

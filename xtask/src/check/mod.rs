@@ -90,8 +90,7 @@ fn tests() -> Result<Found> {
 
 /// The schemas are compared with what the program prints; the list of tools with what its crate says.
 fn generated() -> Result<Found> {
-    let tools =
-        ["test", "--quiet", "--package", "team-mcp", "--lib", "the_reference_is_what_the_table_says"];
+    let tools = ["test", "--quiet", "--package", "team-mcp", "--lib", "the_reference_is_what_the_table_says"];
     let mut found = cargo(&tools, "docs/mcp-tools.md is stale: run `UPDATE_DOCS=1 cargo test -p team-mcp`")?;
     let stale = schema::stale(&repo::program()?)?;
     found.extend(stale.iter().map(|it| format!("docs/schema/{it} is stale: run `cargo xtask schema`")));

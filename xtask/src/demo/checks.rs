@@ -33,7 +33,8 @@ pub(crate) fn messages_arrived(workspace: &TestWorkspace) -> Result<()> {
 
 /// Each agent has reported once, through the tool server, in its own name.
 pub(crate) fn reports_came_by_mcp(events: &[Value]) -> Result<()> {
-    let reports: Vec<&Value> = events.iter().filter(|it| it["event"]["type"] == "mcp.report_result").collect();
+    let reports: Vec<&Value> =
+        events.iter().filter(|it| it["event"]["type"] == "mcp.report_result").collect();
     for part in PARTS {
         let of_agent = |it: &&&Value| it["event"]["agent"] == part.agent;
         let own: Vec<_> = reports.iter().filter(of_agent).collect();
@@ -42,7 +43,11 @@ pub(crate) fn reports_came_by_mcp(events: &[Value]) -> Result<()> {
         };
         ensure!(report["event"]["via"] == "mcp", "{} did not report by MCP: {report}", part.agent);
         ensure!(report["event"]["status"] == "success", "{} reports no success: {report}", part.agent);
-        ensure!(report["by"]["agent"] == part.agent, "the report of {} is not proved to be its own: {report}", part.agent);
+        ensure!(
+            report["by"]["agent"] == part.agent,
+            "the report of {} is not proved to be its own: {report}",
+            part.agent
+        );
     }
     ensure!(reports.len() == PARTS.len(), "there are {} reports, not {}", reports.len(), PARTS.len());
     say::line(&format!("  ok  {} reports came by MCP, one from each agent", reports.len()));
@@ -103,7 +108,8 @@ fn home_of(workspace: &TestWorkspace, agent: &str) -> Result<PathBuf> {
 
 /// All files of a directory, one after the other.
 fn read_all(directory: &Path) -> Result<String> {
-    let entries = fs::read_dir(directory).with_context(|| format!("failed to read `{}`", directory.display()))?;
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("failed to read `{}`", directory.display()))?;
     let mut paths: Vec<PathBuf> = entries.map(|it| Ok(it?.path())).collect::<Result<_>>()?;
     paths.sort();
     let mut all = String::new();

@@ -83,8 +83,16 @@ impl Demo {
         for part in script::PARTS {
             let text = part.task();
             say::line(&prompt(&format!("send --watch-result {} \"{} ...\"", part.agent, part.subject)));
-            let sent =
-                self.json(&["send", "--watch-result", "--wait", "turn_started", "--timeout", "10", part.agent, &text])?;
+            let sent = self.json(&[
+                "send",
+                "--watch-result",
+                "--wait",
+                "turn_started",
+                "--timeout",
+                "10",
+                part.agent,
+                &text,
+            ])?;
             let task = sent["receivers"][0]["task"].as_str().context("a task has no number")?;
             tasks.push(task.to_owned());
         }
@@ -215,7 +223,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         if kind.is_dir() {
             copy(&entry.path(), &target)?;
         } else if kind.is_file() {
-            fs::copy(entry.path(), &target).with_context(|| format!("failed to write `{}`", target.display()))?;
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("failed to write `{}`", target.display()))?;
         }
     }
     Ok(())

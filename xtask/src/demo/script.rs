@@ -87,7 +87,11 @@ mod tests {
     #[test]
     fn everybody_gets_a_letter_from_another_agent() {
         for part in PARTS {
-            assert!(LETTERS.iter().any(|(from, to, _)| *to == part.agent && *from != part.agent), "{}", part.agent);
+            assert!(
+                LETTERS.iter().any(|(from, to, _)| *to == part.agent && *from != part.agent),
+                "{}",
+                part.agent
+            );
         }
     }
 
