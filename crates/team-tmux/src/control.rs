@@ -49,6 +49,7 @@ impl Control {
     /// Starts the client; it attaches while others go on.
     pub(crate) fn open(mut command: Command) -> Option<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        end_with_us(&mut command);
         let mut child = command.spawn().ok()?;
         let ends = child.stdin.take().zip(child.stdout.take());
         let Some((input, output)) = ends else {
@@ -106,8 +107,8 @@ impl Control {
             let lives = self.read(&mut bytes);
             let end = memrchr(&bytes).map_or(0, |it| it + 1);
             self.rest = bytes.split_off(end);
-            for line in bytes.split(|it| *it == b'\n') {
-                if frames.take(line) {
+            for line in bytes.split_inclusive(|it| *it == b'\n') {
+                if frames.take(line.strip_suffix(b"\n").unwrap_or(line)) {
                     return Done::Answered { printed: frames.printed, errors: frames.errors };
                 }
             }
@@ -130,6 +131,27 @@ impl Control {
         }
     }
 }
+
+/// The client ends when the thread that started it does, however that ends: a server never lets go of a control client
+/// whose output nobody reads any more, and could not be ended.
+#[cfg(target_os = "linux")]
+fn end_with_us(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    let us = nix::unistd::getpid();
+    // SAFETY: only async-signal-safe calls between fork and exec.
+    #[expect(unsafe_code, reason = "what happens at the parent's death is set between fork and exec")]
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            // It may have died before it was asked.
+            if nix::unistd::getppid() == us { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
+        });
+    }
+}
+
+/// Not known on this system: those who end a server end such clients first.
+#[cfg(not(target_os = "linux"))]
+fn end_with_us(_command: &mut Command) {}
 
 impl Drop for Control {
     fn drop(&mut self) {

@@ -134,3 +134,20 @@ fn sessions_that_come_and_go_beside_it_harm_nobody() {
     }
     server.assert_alive();
 }
+
+#[test]
+fn more_than_a_pipe_holds_is_read_without_a_line_too_many() {
+    let mut server = attached();
+    let draw = "i=0; while [ $i -lt 49 ]; do i=$((i+1)); printf '\\033[38;5;%dm' $i; \
+                printf 'x\\033[1my\\033[22m%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28; \
+                echo; done; printf READY; exec sleep 1000";
+    let panes: Vec<_> = (0..24).map(|it| server.open(shell(&format!("w{it}"), draw))).collect();
+    for pane in &panes {
+        server.wait_for_text(*pane, "READY");
+    }
+    let mut plain = server.another();
+    let expected = plain.screens(&panes).unwrap();
+    for _ in 0..20 {
+        assert_eq!(server.terminal.screens(&panes).unwrap(), expected);
+    }
+}
