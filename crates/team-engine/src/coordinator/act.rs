@@ -135,7 +135,10 @@ impl Core {
         let mut opened_for = Vec::new();
         for ((ready, provider), spawn) in list.iter().zip(spawns) {
             let Some(spawn) = spawn else { continue };
-            if let Err(error) = ready.write(&self.workspace, spawn, provider) {
+            let workspace = self.workspace.clone();
+            // Under the log's lock, so that nothing of a newer coordinator's start is overwritten.
+            let written = self.decide(Some(key), |_| Ok((Vec::new(), ready.write(&workspace, spawn, provider))))?;
+            if let Err(error) = written {
                 let why = crate::error::whole(&error);
                 let failed = Event::AgentFailed { agent: ready.agent.clone(), why, last_lines: Vec::new() };
                 self.record(Some(key), vec![failed])?;

@@ -11,6 +11,7 @@ use team_engine::coordinator::{Core, Round};
 use team_engine::decide::{self, SendCommand, Sender, StartCommand, StartSeat};
 use team_engine::failpoint::Failpoints;
 use team_engine::store::Store;
+use team_engine::wish;
 use team_engine::workspace::Workspace;
 use team_model::{
     AgentName, Body, By, MessageId, MessageKind, ReceiptStep, SeatSpec, SeatState, SpawnId, State, TeamKey, TeamState,
@@ -165,23 +166,27 @@ impl World {
             leader: None,
             seats: (1..=self.plot.agents).map(seat).collect(),
         };
+        wish::keep(&self.workspace, &command).unwrap();
         let start = |state: &State| Ok((decide::start_team(state, &command)?, ()));
         self.store.decide(self.clock.now(), &By::Person, Some(team), start).unwrap();
     }
 
-    /// A new coordinator takes over.
-    pub(crate) fn take_over(&mut self, fail: Arc<Failpoints>) -> Result<(), EngineError> {
+    /// What makes a new coordinator take over, to be called where this world is not locked.
+    pub(crate) fn successor(
+        &self,
+        fail: Arc<Failpoints>,
+    ) -> impl FnOnce() -> Result<Core, EngineError> + use<> {
         let terminal = Box::new(self.terminal.unclaimed());
-        let store = Store::open(&self.workspace)?;
-        let (workspace, clock) = (self.workspace.clone(), self.clock.clone());
-        self.core = Some(Core::take_over(workspace, store, terminal, clock, self.processes.clone(), fail)?);
-        Ok(())
+        let (workspace, clock, processes) = (self.workspace.clone(), self.clock.clone(), self.processes.clone());
+        move || {
+            let store = Store::open(&workspace)?;
+            Core::take_over(workspace, store, terminal, clock, processes, fail)
+        }
     }
 
     /// Another coordinator takes over and works for some turns, while the one before sleeps.
     pub(crate) fn succeed(&mut self, turns: u32) {
-        self.take_over(Arc::default()).unwrap();
-        let Some(mut core) = self.core.take() else { return };
+        let mut core = self.successor(Arc::default())().unwrap();
         for _ in 0..turns {
             let Some(round) = self.round(&mut core) else { break };
             self.pass_time(round.wake);
