@@ -201,7 +201,9 @@ fn a_report_closes_the_task_of_its_turn_and_only_once() {
 fn a_second_report_in_the_same_turn_is_told_so() {
     let crew = Crew::started(&["w1"]);
     let text = "fake: report summary=first\nfake: report summary=second";
-    crew.ws.ok(["send", "--watch-result", "w1", text, "--wait", "answered", "--timeout", "20"]);
+    crew.ws.ok(["send", "--watch-result", "w1", text]);
+    crew.ws.ok(["wait", "--task", "1", "--timeout", "20"]);
+    crew.ws.ok(["wait", "--idle", "w1", "--timeout", "20"]);
     let calls = crew.tool_calls("w1");
     assert!(calls.iter().any(|it| it.contains("already_reported")), "{calls:?}");
     assert_eq!(crew.events_of("mcp.report_result").len(), 1);

@@ -99,6 +99,7 @@ pub fn prepare(
     let provider = team_provider::provider(&seat.spec.provider).ok_or_else(|| EngineError::NoProgram {
         program: seat.spec.provider.clone(),
     })?;
+    crate::wish::check(workspace, key, &team.dir, agent, &seat.spec)?;
     let env = captured_env(workspace, key);
     let program = program_of(provider, &env)?;
     let own = self_exe();

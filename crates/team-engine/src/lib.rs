@@ -19,6 +19,7 @@ mod screen;
 pub mod seat;
 pub mod seat_file;
 pub mod store;
+pub mod wish;
 pub mod workspace;
 
 pub use error::{EngineError, ErrorDetail, ErrorKind, whole};

@@ -234,6 +234,7 @@ pub(crate) fn end(client: &Client, fence: &Fence, expect: &ServerInfo) -> Result
             found: found.pid,
         });
     }
+    end_orphans(client);
     let mut conditions = Scope::Ours(fence).conditions();
     conditions.push(equals("pid", expect.pid));
     let script = when(None, &all(conditions), "display-message -p OK ; kill-server", &report());
@@ -245,6 +246,22 @@ pub(crate) fn end(client: &Client, fence: &Fence, expect: &ServerInfo) -> Result
         expect_ok("kill-server", said.trim_end_matches('\n'), fence)?;
     }
     wait_until_free(client, Some(expect.pid))
+}
+
+/// Ends the clients of the kind that we attach: ours is gone, so these were left by somebody who was killed, and the
+/// server would wait for them for ever.
+fn end_orphans(client: &Client) {
+    let format = "#{client_control_mode} #{client_flags} #{client_pid}";
+    let Ok(listed) = client.run("list-clients", ["list-clients", "-F", format], None) else { return };
+    for line in listed.lines() {
+        let mut words = line.split(' ');
+        let ours = words.next() == Some("1") && words.next().is_some_and(|it| it.contains("no-output"));
+        let pid = words.next().and_then(|it| it.parse().ok()).filter(|_| ours);
+        if let Some(pid) = pid {
+            // Gone already is as good.
+            let _ = process::signal(pid, Signal::SIGKILL);
+        }
+    }
 }
 
 /// Waits until nobody, or somebody else than this process, listens: before that a new server would

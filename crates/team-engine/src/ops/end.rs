@@ -115,6 +115,7 @@ impl Engine {
     /// A stopped team leaves no captured environment behind.
     fn forget_secrets(&self, key: &TeamKey) {
         let _ = std::fs::remove_file(self.workspace.state_dir.join("env").join(format!("{key}.json")));
+        crate::wish::forget(&self.workspace, key);
     }
 
     /// Forgets a stopped team: its state goes, what people wrote stays.

@@ -15,7 +15,9 @@ use crate::error::EngineError;
 use crate::guardian;
 use crate::launch;
 use crate::process;
+use crate::store::Store;
 use crate::seat_file::SEAT_VARIABLE;
+use crate::wish;
 use crate::workspace::{self, Workspace};
 
 /// How long a whole start may take; each seat has its own limit below it.
@@ -85,18 +87,22 @@ impl Engine {
         let root = workspace_of(scope, options.dir.as_deref(), &cwd)?;
         let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
         check_environment(&spec)?;
-        refuse_started(&root, &spec.key, source.in_place)?;
+        let seen = refuse_started(&root, &spec.key)?;
         let (source, _) = team_spec::copy_into(&source)?;
         let spec = team_spec::compile(&source, &super::files::known())?;
         spec.save(&source.dir)
             .map_err(|error| EngineError::Io { doing: "write the spec into", path: source.dir.clone(), source: error })?;
         let workspace = Workspace::open(&root)?;
+        if let Some(store) = seen {
+            store.keep_for_others();
+        }
         let mut engine = Self::open(&Scope { workspace: Some(workspace.root.clone()), ..scope.clone() })?;
         let command = engine.start_command(&spec, &source.dir, options.headless)?;
         let key = spec.key.clone();
         // Checked against the log before the environment of an earlier start is replaced.
         decide::start_team(&engine.store()?.state, &command)?;
         launch::capture_env(&engine.workspace, &key)?;
+        wish::keep(&engine.workspace, &command)?;
         let (now, by) = (engine.clock.now(), engine.by());
         engine
             .store_mut()?
@@ -119,6 +125,7 @@ impl Engine {
         check_environment(&spec)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
+        wish::keep(&engine.workspace, &command)?;
         let resumable = engine.resumable(&key);
         let (now, by) = (engine.clock.now(), engine.by());
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
@@ -306,9 +313,9 @@ fn only_people() -> Result<(), EngineError> {
 }
 
 /// A team with state is not started again, and nothing of it is overwritten.
-fn refuse_started(root: &Path, key: &TeamKey, _in_place: bool) -> Result<(), EngineError> {
-    let Ok(workspace) = Workspace::look(root) else { return Ok(()) };
-    let Some(store) = crate::store::Store::look(&workspace)? else { return Ok(()) };
+fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineError> {
+    let Ok(workspace) = Workspace::look(root) else { return Ok(None) };
+    let Some(store) = Store::look(&workspace)? else { return Ok(None) };
     if store.state.teams.contains_key(key) {
         let command = StartCommand {
             team: key.clone(),
@@ -322,7 +329,7 @@ fn refuse_started(root: &Path, key: &TeamKey, _in_place: bool) -> Result<(), Eng
         };
         decide::start_team(&store.state, &command)?;
     }
-    Ok(())
+    Ok(Some(store))
 }
 
 /// tmux and every seat's program must be there before anything is written.
