@@ -83,7 +83,8 @@ fn a_cleared_conversation_is_followed_and_a_killed_program_is_told_and_resumed()
     assert_eq!(team.coder()["session"]["reason"], "exit");
     assert_eq!(team.receipt(&lost)["step"], "unknown");
     let notices = team.crew.events_of("notice.raised");
-    let told = notices.iter().filter(|it| it["event"]["cause"] == "exit" && it["event"]["about"] == "coder").count();
+    let told =
+        notices.iter().filter(|it| it["event"]["cause"] == "exit" && it["event"]["about"] == "coder").count();
     assert_eq!(told, 1, "{notices:?}");
     let waits = team.send("what was the word?");
     team.wait_for_step(&waits, "held");

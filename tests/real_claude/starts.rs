@@ -1,9 +1,8 @@
 //! How it starts, and what stands in the way.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
-use crate::support::{Team, which_in};
+use crate::support::Team;
 
 const KEY: &str = "sk-ant-api03-invented-for-a-test-0123456789abcdefghij";
 
@@ -36,16 +35,12 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_pressed_until_a_person_an
 fn a_key_of_a_profile_is_seen_by_the_service_alone() {
     let Some(mut team) = Team::written(true) else { return };
     // Started through a script of the person's, as version managers do.
-    let real = which_in(team.crew.ws.variables(), "claude");
-    let shim = team.crew.ws.root().join("shim");
-    fs::create_dir(&shim).expect("writable");
-    fs::write(shim.join("claude"), format!("#!/bin/sh\n'{}' \"$@\"\nexit $?\n", real.display())).expect("writable");
-    fs::set_permissions(shim.join("claude"), fs::Permissions::from_mode(0o755)).expect("ours");
-    team.crew.ws.path_first(&shim);
+    team.start_through("CLAUDE \"$@\"\nexit $?");
     let ws = &team.crew.ws;
     ws.ok(["profile", "init", "api", "--auth-mode", "compatible_api"]);
     let profile = ws.path().join(".team/current/profiles/api.env");
-    fs::write(&profile, format!("AUTH_MODE=compatible_api\nAPI_KEY={KEY}\nBASE_URL={}\n", team.stub.url())).expect("writable");
+    fs::write(&profile, format!("AUTH_MODE=compatible_api\nAPI_KEY={KEY}\nBASE_URL={}\n", team.stub.url()))
+        .expect("writable");
     ws.write(
         ".team/current/agents/coder.md",
         "---\nname: coder\nrole: Worker\nprovider: claude\nauth_mode: compatible_api\nprofile: api\n---\n\nWork.\n",

@@ -2,7 +2,6 @@
 //!
 //! Knows how such a team is written and what the program's own records say. Must not know what is tested.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,8 +18,7 @@ use team_testkit::{ModelStub, TestHome, TestWorkspace, process, real};
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Logs what tmux is told, scripts included, and passes it on.
-const TMUX: &str = r#"#!/bin/sh
-printf '%s\n' "$*" >>'LOG'
+const TMUX: &str = r#"printf '%s\n' "$*" >>'LOG'
 case " $* " in
 *" source-file - "*)
     tee -a 'LOG' | REAL "$@"
@@ -46,13 +44,10 @@ impl Team {
         let mut ws = TestWorkspace::new();
         ws.deadline(Duration::from_secs(120)).patience(Duration::from_secs(20));
         ws.path_first(client.program.parent().expect("a program lies in a directory"));
-        let tmux = which("tmux");
-        let wrapper = ws.root().join("wrapped");
-        fs::create_dir(&wrapper).expect("writable");
+        let tmux = which_in(std::env::var_os("PATH").as_ref(), "tmux");
         let log = ws.root().join("tmux.log");
-        let script = TMUX.replace("REAL", &tmux.to_string_lossy()).replace("LOG", &log.to_string_lossy());
-        fs::write(wrapper.join("tmux"), script).expect("writable");
-        fs::set_permissions(wrapper.join("tmux"), fs::Permissions::from_mode(0o755)).expect("ours");
+        let lines = TMUX.replace("REAL", &tmux.to_string_lossy()).replace("LOG", &log.to_string_lossy());
+        let wrapper = script(ws.root().join("wrapped"), "tmux", &lines);
         ws.path_first(&wrapper);
         let home = TestHome::at(&ws.home(), &stub);
         if trusted {
@@ -68,6 +63,15 @@ impl Team {
         let team = Self::written(true)?;
         team.crew.start();
         Some(team)
+    }
+
+    /// Makes `claude` a script from now on; `CLAUDE` in it is the real program.
+    pub(crate) fn start_through(&mut self, lines: &str) {
+        let ws = &mut self.crew.ws;
+        let real = which_in(ws.variables().get(OsStr::new("PATH")), "claude");
+        let lines = lines.replace("CLAUDE", &format!("'{}'", real.display()));
+        let shim = script(ws.root().join("shim"), "claude", &lines);
+        ws.path_first(&shim);
     }
 
     /// The record of `coder` in `status --json`.
@@ -132,7 +136,9 @@ impl Team {
             .iter()
             .filter(|it| match it["type"].as_str() {
                 Some("user") => has(it, "/message/content") && it["promptSource"].is_string(),
-                Some("attachment") => it["attachment"]["type"] == "queued_command" && has(it, "/attachment/prompt"),
+                Some("attachment") => {
+                    it["attachment"]["type"] == "queued_command" && has(it, "/attachment/prompt")
+                }
                 _ => false,
             })
             .count()
@@ -168,7 +174,8 @@ impl Team {
 
     /// The answered request of a turn that began with a text that holds `part`.
     pub(crate) fn asked(&self, part: &str) -> Request {
-        let found = self.stub.wait_for(|it| it.kind == Kind::Turn && it.says(part) && it.outcome.is_some(), SOON);
+        let found =
+            self.stub.wait_for(|it| it.kind == Kind::Turn && it.says(part) && it.outcome.is_some(), SOON);
         found.expect("it asks its model")
     }
 
@@ -189,15 +196,16 @@ impl Team {
     }
 }
 
-/// Finds a program on the path of this process.
-fn which(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    which_in(&[("PATH".into(), path)].into(), name)
+/// Finds a program on the path of an environment.
+fn which_in(path: Option<&OsString>, name: &str) -> PathBuf {
+    let found = path.iter().flat_map(std::env::split_paths).map(|it| it.join(name)).find(|it| it.is_file());
+    found.unwrap_or_else(|| name.into())
 }
 
-/// Finds a program on the path of an environment.
-pub(crate) fn which_in(variables: &BTreeMap<OsString, OsString>, name: &str) -> PathBuf {
-    let path = variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|it| it.join(name)).find(|it| it.is_file());
-    found.unwrap_or_else(|| name.into())
+/// Writes a program of shell lines into a directory of its own, and returns that.
+fn script(dir: PathBuf, name: &str, lines: &str) -> PathBuf {
+    fs::create_dir(&dir).expect("a workspace is writable");
+    fs::write(dir.join(name), format!("#!/bin/sh\n{lines}\n")).expect("a workspace is writable");
+    fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    dir
 }

@@ -144,7 +144,10 @@ fn at_a_limit_messages_wait_until_it_ends_or_somebody_works_again() {
         crew.wait_for_activity("w1", "limited");
         let shown = crew.status()["agents"]["w1"]["activity"].clone();
         assert_eq!(shown["until"].is_string(), words == "1", "{shown}");
-        assert!(shown["reason"].as_str().is_some_and(|it| it.contains("resets") || it.contains("429")), "{shown}");
+        assert!(
+            shown["reason"].as_str().is_some_and(|it| it.contains("resets") || it.contains("429")),
+            "{shown}"
+        );
         crew.control("w1", "limit off");
         let waits = send(&crew, "not before the reset");
         wait_for_step(&crew, &waits, "held");

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use team_model::{
-    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReceiptStep, Seat, SeatState, SpawnMode,
-    State, Team, TeamKey, TeamState,
+    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReadyFact, ReceiptStep, Seat, SeatState,
+    Spawn, SpawnMode, State, Team, TeamKey, TeamState,
 };
 
 pub use super::seen::{Blocked, Lane, SeatKey, Seen, Typed, TypingTimes};
@@ -225,7 +225,7 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
         // The time in which a question waits for a person is not the program's.
         let begun = look.start_asked.map_or(look.since, |it| it.max(look.since));
         if now >= begun + START {
-            let why = format!("it was not ready after {} s", START.as_secs());
+            let why = format!("it was not ready after {} s: {}", START.as_secs(), missing(spawn));
             plan.actions.push(Action::Fail(at.clone(), why));
             return true;
         }
@@ -240,6 +240,16 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
         }
     }
     false
+}
+
+/// What is missing for a start to be ready, in words.
+fn missing(spawn: &Spawn) -> String {
+    let words = |it: &ReadyFact| match it {
+        ReadyFact::SessionStarted => "its hooks were not heard",
+        ReadyFact::StatusIdle => "its status did not say idle",
+        ReadyFact::ToolsListed => "it did not ask for the team's tools",
+    };
+    spawn.needs.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 /// Says whether a limit's time has just passed.

@@ -84,7 +84,7 @@ fn a_start_is_followed_until_it_is_ready_or_too_late() {
             it.claimed("a", Channel::Keys);
             it.look("a").since = ms(NOW - 60_000);
         },
-        "fail a: it was not ready after 60 s",
+        "fail a: it was not ready after 60 s: its status did not say idle",
     );
     check(
         |it| {
@@ -286,7 +286,7 @@ fn the_time_in_which_a_question_waits_for_a_person_is_not_the_programs() {
     };
     check(|it| asked(it, 0), "@2000");
     check(|it| asked(it, 59_500), "@500");
-    check(|it| asked(it, 60_000), "fail a: it was not ready after 60 s");
+    check(|it| asked(it, 60_000), "fail a: it was not ready after 60 s: its status did not say idle");
 }
 
 #[test]
