@@ -42,13 +42,18 @@ pub fn ensure(workspace: &Workspace) -> Result<UnixStream, EngineError> {
         if last == "ready" {
             continue;
         }
-        if last != "busy" {
+        // Without a word it was killed, which can happen once.
+        if last != "busy" && !(last.is_empty() && round < TRIES.into()) {
             break;
         }
         wait(Duration::from_millis(5 * round.min(20)));
     }
     connect(workspace).ok_or_else(|| {
-        EngineError::Coordinator(if last.is_empty() { "did not start".to_owned() } else { format!("did not start: {last}") })
+        EngineError::Coordinator(if last.is_empty() {
+            "did not start".to_owned()
+        } else {
+            format!("did not start: {last}")
+        })
     })
 }
 
@@ -66,7 +71,8 @@ fn start(workspace: &Workspace, failpoint: bool) -> Result<String, EngineError> 
         let path = path.clone();
         move |source| EngineError::Io { doing, path, source }
     };
-    let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed("open", &log))?;
+    let errors =
+        std::fs::OpenOptions::new().create(true).append(true).open(&log).map_err(failed("open", &log))?;
     let mut command = Command::new(&program);
     command
         .arg("coordinator")
@@ -125,8 +131,9 @@ pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<ser
         let mut answer = String::new();
         match asked.and_then(|()| BufReader::new(stream).read_line(&mut answer)) {
             Ok(_) if answer.ends_with('\n') => {
-                return serde_json::from_str(&answer)
-                    .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")));
+                return serde_json::from_str(&answer).map_err(|error| {
+                    EngineError::Coordinator(format!("gave an answer that is none: {error}"))
+                });
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return Err(EngineError::Coordinator(format!("did not answer: {error}")));
@@ -190,7 +197,9 @@ impl Guardian {
         self.tries += 1;
         // One of the seats of this workspace starts the successor; the others wait for it.
         let path = self.workspace.state_dir.join("locks/starter");
-        let Ok(file) = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path) else { return };
+        let Ok(file) = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path) else {
+            return;
+        };
         let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { return };
         if connect(&self.workspace).is_none() {
             let _ = start(&self.workspace, false);
