@@ -4,7 +4,7 @@
 //! mean, what its screens show and how text is typed into it. Everything here is
 //! a function of its arguments: no file is opened, no clock is read, no terminal
 //! is touched and nothing is written down. Nothing outside this crate names a
-//! program; callers ask [`provider`] for one and talk to the trait.
+//! program; callers ask [`provider()`] for one and talk to the trait.
 
 mod claude;
 mod claude_like;

@@ -4,7 +4,7 @@
 //! texts the program brings along, and where they lie below `.team/`.
 //! Must not know: the log, tmux, how a provider is started, who prints errors.
 //!
-//! [`locate`] finds a team's directory, [`compile`] reads it whole or says all
+//! [`locate`] finds a team's directory, [`compile()`] reads it whole or says all
 //! that is wrong, [`copy_into`] brings it below `.team/`. What people wrote is
 //! never changed.
 

@@ -196,7 +196,6 @@ pub(crate) const HOSTS: &[&str] =
 /// Files that may name a host, and why.
 pub(crate) const HOST_EXCEPTIONS: &[(&str, &str)] = &[
     ("Cargo.lock", "cargo writes where a package comes from"),
-    ("deny.toml", "says that packages come from one registry only"),
     ("xtask/src/check/rules.rs", "this list"),
 ];
 
