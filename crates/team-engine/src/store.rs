@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Entry {
         // A newer program may use words this one does not know: such a line is no damage.
         // Borrowed: lines are read from memory, and there are many.
         let raw = <&serde_json::value::RawValue>::deserialize(from)?;
-        Ok(Self(serde_json::from_str(raw.get()).unwrap_or(Event::Unknown)))
+        Ok(Self(Event::read(raw.get())))
     }
 }
 
@@ -129,10 +129,10 @@ fn redactor(workspace: &Workspace) -> Redactor {
         .flat_map(|it| it.filter_map(Result::ok))
         .map(|it| it.path())
         .filter(|it| it.extension().is_some_and(|it| it == "env"));
-    let profiles: Vec<_> = files
-        .filter_map(|it| team_spec::parse_profile("profile", &std::fs::read(it).ok()?).ok())
-        .collect();
-    let secrets = profiles.iter().flat_map(team_spec::Profile::secrets).filter(|it| it.len() >= SHORTEST_SECRET);
+    let profiles: Vec<_> =
+        files.filter_map(|it| team_spec::parse_profile("profile", &std::fs::read(it).ok()?).ok()).collect();
+    let secrets =
+        profiles.iter().flat_map(team_spec::Profile::secrets).filter(|it| it.len() >= SHORTEST_SECRET);
     Redactor::standard().with_literals(secrets)
 }
 

@@ -352,6 +352,41 @@ pub struct LeaderBinding {
     pub server: ProcessIdentity,
 }
 
+/// Makes the enum, and beside it one with the same variants that is read without looking ahead: where the type of an
+/// event stands among its fields, the usual way has to keep all fields aside until it is known.
+macro_rules! events {
+    (
+        $(#[$meta:meta])*
+        pub enum Event {
+            $($(#[$vmeta:meta])* $variant:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? },)+
+            ;
+            $(#[$ometa:meta])*
+            $other:ident,
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum Event {
+            $($(#[$vmeta])* $variant { $($(#[$fmeta])* $field: $type,)* },)+
+            $(#[$ometa])*
+            $other,
+        }
+
+        #[derive(Deserialize)]
+        enum Quick {
+            $($(#[$vmeta])* $variant { $($(#[$fmeta])* $field: $type,)* },)+
+        }
+
+        impl From<Quick> for Event {
+            fn from(quick: Quick) -> Self {
+                match quick {
+                    $(Quick::$variant { $($field,)* } => Self::$variant { $($field,)* },)+
+                }
+            }
+        }
+    };
+}
+
+events! {
 /// A fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
@@ -692,7 +727,55 @@ pub enum Event {
         teams: Vec<TeamKey>,
     },
 
+    ;
     /// Written by a newer version: kept in the file, ignored by the fold.
     #[serde(other)]
     Unknown,
+}
+}
+
+impl Event {
+    /// Reads an event as a line of the log holds it; what this version cannot read is unknown.
+    ///
+    /// A log is read whole where there is no snapshot, so the form in which lines are written is read quickly.
+    pub fn read(json: &str) -> Self {
+        let quick = || {
+            let (word, rest) = json.strip_prefix("{\"type\":\"")?.split_once('"')?;
+            let rest = rest.strip_prefix(',').or_else(|| (rest == "}").then_some(rest))?;
+            let plain = |it: u8| it.is_ascii_lowercase() || matches!(it, b'.' | b'_');
+            if !word.bytes().all(plain) {
+                return None;
+            }
+            // The same with the type in front: {"a.b":{..}}.
+            let text = ["{\"", word, "\":{", rest, "}"].concat();
+            serde_json::from_str::<Quick>(&text).ok().map(Self::from)
+        };
+        quick().or_else(|| serde_json::from_str(json).ok()).unwrap_or(Self::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_way_reads_what_the_usual_way_reads() {
+        let lines = [
+            r#"{"type":"log.restored"}"#,
+            r#"{"type":"team.stop_planned","now":true}"#,
+            r#"{"type":"message.held","id":"m-3","receiver":"w1","why":"busy"}"#,
+            r#"{"type":"message.held","id":"m-3","receiver":"w1","why":"busy","from_tomorrow":{"a":[1]}}"#,
+            r#"{"type":"turn.started","spawn":"x-3","chars":7,"proof":{"source":"hook","record":"a \"b\""}}"#,
+            r#"{"now":true,"type":"team.stop_planned"}"#,
+            r#"{ "type" : "team.stop_planned", "now" : true }"#,
+            r#"{"type":"from.tomorrow","a":1}"#,
+            r#"{"type":"message.held","id":"m-3"}"#,
+            r#"{"type":"Unknown"}"#,
+            "[]",
+        ];
+        for line in lines {
+            let usual = serde_json::from_str(line).unwrap_or(Event::Unknown);
+            assert_eq!(Event::read(line), usual, "{line}");
+        }
+    }
 }
