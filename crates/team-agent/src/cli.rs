@@ -117,6 +117,11 @@ impl Context {
         Scope { workspace: self.shared.workspace.clone(), team: self.shared.team.clone(), seat_file: None }
     }
 
+    /// A command of ours that is about the same team as this one.
+    pub(crate) fn paste(&self, words: &str) -> String {
+        paste(words, self.shared.team.as_deref())
+    }
+
     /// The workspace to read; writes nothing.
     pub(crate) fn look(&self) -> Result<Engine, CliError> {
         Ok(Engine::look(&self.scope())?)
@@ -131,6 +136,21 @@ impl Context {
             }
             None => team_engine::workspace::discover(None, &here()).unwrap_or_else(|_| here()),
         }
+    }
+}
+
+/// A command of ours as it can be pasted: with `--team` where another team than the default one is meant.
+pub(crate) fn paste(words: &str, team: Option<&str>) -> String {
+    match team.filter(|it| *it != team_spec::DEFAULT_KEY) {
+        Some(team)
+            if team.contains(|it: char| {
+                it.is_whitespace() || it.is_ascii_punctuation() && !"-_".contains(it)
+            }) =>
+        {
+            format!("team-agent {words} --team '{}'", team.replace('\'', r"'\''"))
+        }
+        Some(team) => format!("team-agent {words} --team {team}"),
+        None => format!("team-agent {words}"),
     }
 }
 
@@ -323,6 +343,14 @@ mod tests {
         let json = |text: &str| wants_json(&text.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(json("team-agent send a --json"));
         assert!(!json("team-agent send a -- --json"));
+    }
+
+    #[test]
+    fn a_command_to_paste_names_the_team_it_is_about() {
+        assert_eq!(paste("collect", None), "team-agent collect");
+        assert_eq!(paste("collect", Some("current")), "team-agent collect");
+        assert_eq!(paste("explain w1", Some("second")), "team-agent explain w1 --team second");
+        assert_eq!(paste("collect", Some("Ann's crew")), r"team-agent collect --team 'Ann'\''s crew'");
     }
 
     #[test]

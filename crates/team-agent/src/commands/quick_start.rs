@@ -6,7 +6,7 @@ use team_engine::ErrorKind;
 use team_engine::ops::{Engine, SeatProgress, StartOptions, Started};
 use team_model::ActivityKind;
 
-use crate::cli::Context;
+use crate::cli::{Context, paste};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -62,7 +62,7 @@ fn show_ready(ui: &Ui, started: &Started) {
     };
     ui.line(&format!("ready: {} ({agents}), {}", started.team, started.ready_signal));
     if !started.leader_bound {
-        ui.line("no leader is bound: results wait in `team-agent collect`");
+        ui.line(&format!("no leader is bound: results wait in `{}`", paste("collect", Some(&started.team))));
     }
     for command in &started.attach_commands {
         ui.line(&format!("  {command}"));
@@ -107,15 +107,18 @@ fn failure(started: &Started) -> Option<CliError> {
             format!("{} agents are not ready: {}", many.len(), names.join(", "))
         }
     };
+    let of_team = |words: &str| paste(words, Some(&started.team));
     let error = CliError::new(ErrorKind::User, "not_ready", message);
     if let Some(asks) = asks(&bad) {
-        return Some(error.with_hint(format!("answer it in `team-agent attach {} --type`", asks.agent)));
+        return Some(error.with_hint(format!("answer it in `{}`", of_team(&format!("attach {} --type", asks.agent)))));
     }
     Some(error.with_hint(match bad.first() {
         Some(first) => format!(
-            "run `team-agent explain {}` to see why; then `team-agent shutdown`, mend it, `team-agent restart`",
-            first.agent
+            "run `{}` to see why; then `{}`, mend it, `{}`",
+            of_team(&format!("explain {}", first.agent)),
+            of_team("shutdown"),
+            of_team("restart"),
         ),
-        None => "run `team-agent status` to see it".to_owned(),
+        None => format!("run `{}` to see it", of_team("status")),
     }))
 }

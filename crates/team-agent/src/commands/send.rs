@@ -85,24 +85,25 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, Cli
     let mut engine: Engine = context.look()?;
     let step = args.wait.unwrap_or(ReceiptStep::Submitted);
     let sent = engine.send(&wanted, step, args.timeout)?;
-    let failure = failure(args, &sent);
-    Ok(ui.answer(&sent, failure.as_ref(), |ui| show(ui, &sent)))
+    let failure = failure(context, args, &sent);
+    Ok(ui.answer(&sent, failure.as_ref(), |ui| show(ui, context, &sent)))
 }
 
 /// Plain `send` has done its part once the message is accepted; `--wait` wants the proof.
-fn failure(args: &SendArgs, sent: &Sent) -> Option<CliError> {
+fn failure(context: &Context, args: &SendArgs, sent: &Sent) -> Option<CliError> {
+    let explain = |id: &str| context.paste(&format!("explain {id}"));
     let settled_badly =
         |it: &&SentTo| matches!(it.receipt.step.as_str(), "refused" | "returned" | "withdrawn");
     if let Some(it) = sent.receivers.iter().find(settled_badly) {
         let why = it.receipt.reason.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
         let message = format!("message {} to `{}` was {}{why}", it.message_id, it.to, it.receipt.step);
         let error = CliError::new(ErrorKind::User, &it.receipt.step, message);
-        return Some(error.with_hint(format!("run `team-agent explain {}` to see its way", it.message_id)));
+        return Some(error.with_hint(format!("run `{}` to see its way", explain(&it.message_id))));
     }
     let wanted = args.wait.filter(|_| !sent.reached)?;
     let error =
         CliError::new(ErrorKind::NotYet, "not_yet", format!("the step `{}` is not proved", wanted.as_str()));
-    Some(error.with_hint(format!("run `team-agent explain {}` to see where it is", sent.message_id)))
+    Some(error.with_hint(format!("run `{}` to see where it is", explain(&sent.message_id))))
 }
 
 fn text(args: &SendArgs) -> Result<String, CliError> {
@@ -132,7 +133,7 @@ fn read_stdin() -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-fn show(ui: &Ui, sent: &Sent) {
+fn show(ui: &Ui, context: &Context, sent: &Sent) {
     for it in &sent.receivers {
         let reason = it.receipt.reason.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
         let task = it.task.as_deref().map(|it| format!(", task {it}")).unwrap_or_default();
@@ -147,6 +148,7 @@ fn show(ui: &Ui, sent: &Sent) {
         many => ui.say(&format!("{many} control characters were removed")),
     }
     if sent.watching {
-        ui.say("the leader will be told when the result comes; `team-agent collect` shows it");
+        let collect = context.paste("collect");
+        ui.say(&format!("the leader will be told when the result comes; `{collect}` shows it"));
     }
 }

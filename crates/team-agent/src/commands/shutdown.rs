@@ -2,7 +2,7 @@
 
 use team_engine::ops::Engine;
 
-use crate::cli::Context;
+use crate::cli::{Context, paste};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -17,6 +17,7 @@ pub(crate) struct ShutdownArgs {
 pub(crate) fn run(ui: &Ui, context: &Context, args: &ShutdownArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
     let done = engine.shutdown(args.now)?;
+    let collect = paste("collect", Some(&done.team));
     Ok(ui.answer(&done, None, |ui| {
         if done.already {
             ui.line(&format!("Team {} was stopped already.", done.team));
@@ -32,8 +33,8 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ShutdownArgs) -> Result<u8,
         }
         match done.uncollected {
             0 => {}
-            1 => ui.say("1 result waits: run `team-agent collect`"),
-            many => ui.say(&format!("{many} results wait: run `team-agent collect`")),
+            1 => ui.say(&format!("1 result waits: run `{collect}`")),
+            many => ui.say(&format!("{many} results wait: run `{collect}`")),
         }
         ui.line(&format!("Run `{}` to go on.", done.restart));
     }))

@@ -64,7 +64,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
             "cannot_happen",
             format!("{}, so this can no longer happen", waited.what),
         )
-        .with_hint("run `team-agent status` to see the team")
+        .with_hint(format!("run `{}` to see the team", context.paste("status")))
     });
     Ok(ui.answer(&waited, failure.as_ref(), |ui| {
         if waited.happened {

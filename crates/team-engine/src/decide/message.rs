@@ -152,15 +152,12 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
                     return Err(Refusal::new("unknown_receiver", "only an agent has a `manager`")
                         .with_hint(the_team_has(team)));
                 };
-                match &seat.manager {
-                    Some(manager) => {
-                        address.seats.push(manager.clone());
-                        shown.push(manager.to_string());
-                    }
-                    None => {
-                        address.leader = true;
-                        shown.push("leader".to_owned());
-                    }
+                if let Some(manager) = &seat.manager {
+                    address.seats.push(manager.clone());
+                    shown.push(manager.to_string());
+                } else {
+                    address.leader = true;
+                    shown.push("leader".to_owned());
                 }
             }
             name => {

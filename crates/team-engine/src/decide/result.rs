@@ -236,7 +236,7 @@ impl ReportOutcome {
             text.push_str(" It came from an earlier start of this agent and is marked late.");
         }
         if !self.owed.is_empty() {
-            text.push_str(&format!(" Still owed: {}.", listed(self.owed.iter().copied())));
+            text += &[" Still owed: ", &listed(self.owed.iter().copied()), "."].concat();
         }
         text
     }

@@ -98,15 +98,15 @@ impl Engine {
         let shown = activity(seat);
         let mut because = format!("{name} is {}", seat.state.as_str());
         match &seat.state {
-            team_model::SeatState::Failed { why } => because.push_str(&format!(": {why}")),
-            team_model::SeatState::Stopped { cause } => because.push_str(&format!(" ({cause})")),
+            team_model::SeatState::Failed { why } => because += &[": ", why].concat(),
+            team_model::SeatState::Stopped { cause } => because += &[" (", &cause.to_string(), ")"].concat(),
             _ => {
-                because.push_str(&format!(" and {}", shown.state));
+                because += &[" and ", &shown.state].concat();
                 if let Some(reason) = &shown.reason {
-                    because.push_str(&format!(" ({reason})"));
+                    because += &[" (", reason, ")"].concat();
                 }
                 if let Some(evidence) = &shown.evidence {
-                    because.push_str(&format!("; proved by {evidence}"));
+                    because += &["; proved by ", evidence].concat();
                 }
             }
         }

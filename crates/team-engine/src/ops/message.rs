@@ -442,7 +442,7 @@ fn step_of(receipt: &ReceiptShown) -> Option<ReceiptStep> {
 }
 
 /// Reads a step's word.
-pub fn parse_step(word: &str) -> Option<ReceiptStep> {
+fn parse_step(word: &str) -> Option<ReceiptStep> {
     [
         ReceiptStep::Accepted,
         ReceiptStep::Held,

@@ -175,7 +175,7 @@ pub struct CoordinatorShown {
 impl AgentShown {
     /// Its terminal is gone and nobody has written that down yet.
     fn lose(&mut self) {
-        self.session.state = "stopped".to_owned();
+        "stopped".clone_into(&mut self.session.state);
         self.session.reason = Some("lost".to_owned());
         (self.session.pid, self.session.pane, self.can_report) = (None, None, None);
         self.activity = ActivityShown {
