@@ -7,7 +7,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use team_model::{AgentName, Channel, ReadyFact, Seat, SpawnId, SpawnMode, Team, TeamKey};
-use team_provider::{Auth, FolderTrust, Launch, Program, Provider, RecordKind, SeatContext, SeatPlaces, Start};
+use team_provider::{
+    Auth, FolderTrust, Launch, Program, Provider, RecordKind, SeatContext, SeatPlaces, Start,
+};
 
 use crate::error::EngineError;
 use crate::guardian::self_exe;
@@ -19,29 +21,29 @@ use crate::workspace::{Workspace, make_dir, write, write_bytes};
 
 /// A spawn that is ready to be announced and then started.
 #[derive(Debug)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// The team.
-    pub team: TeamKey,
+    pub(crate) team: TeamKey,
     /// The seat.
-    pub agent: AgentName,
+    pub(crate) agent: AgentName,
     /// How its session begins.
-    pub mode: SpawnMode,
+    pub(crate) mode: SpawnMode,
     /// What the provider wants.
-    pub launch: Launch,
+    pub(crate) launch: Launch,
     /// The conversation's id.
-    pub native: Option<String>,
+    pub(crate) native: Option<String>,
     /// Where it runs.
-    pub cwd: PathBuf,
+    pub(crate) cwd: PathBuf,
     /// Its seat file.
-    pub seat_file: PathBuf,
+    pub(crate) seat_file: PathBuf,
     /// Its private directory.
-    pub seat_dir: PathBuf,
+    pub(crate) seat_dir: PathBuf,
     /// Its whole environment.
     env: BTreeMap<String, String>,
 }
 
 /// The person's environment as it was captured for a team.
-pub fn captured_env(workspace: &Workspace, team: &TeamKey) -> BTreeMap<String, String> {
+pub(crate) fn captured_env(workspace: &Workspace, team: &TeamKey) -> BTreeMap<String, String> {
     std::fs::read_to_string(env_path(workspace, team))
         .ok()
         .and_then(|it| serde_json::from_str(&it).ok())
@@ -53,9 +55,10 @@ fn env_path(workspace: &Workspace, team: &TeamKey) -> PathBuf {
 }
 
 /// Captures the environment of this process for the workers of a team.
-pub fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), EngineError> {
-    let all: BTreeMap<String, String> =
-        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
+pub(crate) fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), EngineError> {
+    let all: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
     let mut env = team_provider::clean_env(&all);
     if let Some(home) = process::home_dir() {
         env.entry("HOME".to_owned()).or_insert_with(|| home.to_string_lossy().into_owned());
@@ -66,7 +69,7 @@ pub fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), EngineEr
 }
 
 /// Finds a program on a PATH, as an absolute path.
-pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runnable = |it: &PathBuf| {
         std::fs::metadata(it).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -74,11 +77,17 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return std::fs::canonicalize(name).ok().filter(runnable);
     }
-    std::env::split_paths(OsStr::new(path)).filter(|it| it.is_absolute()).map(|it| it.join(name)).find(runnable)
+    std::env::split_paths(OsStr::new(path))
+        .filter(|it| it.is_absolute())
+        .map(|it| it.join(name))
+        .find(runnable)
 }
 
 /// Finds the program of a provider.
-pub fn program_of(provider: &dyn Provider, env: &BTreeMap<String, String>) -> Result<PathBuf, EngineError> {
+pub(crate) fn program_of(
+    provider: &dyn Provider,
+    env: &BTreeMap<String, String>,
+) -> Result<PathBuf, EngineError> {
     match provider.program() {
         Program::Own(_) => Ok(self_exe()),
         Program::Named(name) => {
@@ -89,16 +98,15 @@ pub fn program_of(provider: &dyn Provider, env: &BTreeMap<String, String>) -> Re
 }
 
 /// Works out a spawn; writes nothing but the seat's directory.
-pub fn prepare(
+pub(crate) fn prepare(
     workspace: &Workspace,
     store: &Store,
     (key, team): (&TeamKey, &Team),
     (agent, seat): (&AgentName, &Seat),
     mode: SpawnMode,
 ) -> Result<Prepared, EngineError> {
-    let provider = team_provider::provider(&seat.spec.provider).ok_or_else(|| EngineError::NoProgram {
-        program: seat.spec.provider.clone(),
-    })?;
+    let provider = team_provider::provider(&seat.spec.provider)
+        .ok_or_else(|| EngineError::NoProgram { program: seat.spec.provider.clone() })?;
     crate::wish::check(workspace, key, &team.dir, agent, &seat.spec)?;
     let env = captured_env(workspace, key);
     let program = program_of(provider, &env)?;
@@ -111,8 +119,11 @@ pub fn prepare(
         Some(relative) => workspace.root.join(relative),
         None => workspace.root.clone(),
     };
-    let cwd = std::fs::canonicalize(&cwd)
-        .map_err(|source| EngineError::Io { doing: "enter", path: cwd.clone(), source })?;
+    let cwd = std::fs::canonicalize(&cwd).map_err(|source| EngineError::Io {
+        doing: "enter",
+        path: cwd.clone(),
+        source,
+    })?;
     let instructions = store
         .line(seat.added)?
         .and_then(|line| match line.event.0 {
@@ -129,7 +140,8 @@ pub fn prepare(
             let dir = Path::new(&team.dir).join(team_spec::PROFILES_DIR);
             let profile = team_spec::read_profile(&dir, name, mode)?;
             let known = crate::ops::known();
-            let names = known.providers.get(&seat.spec.provider).map(|it| it.key_names.clone()).unwrap_or_default();
+            let names =
+                known.providers.get(&seat.spec.provider).map(|it| it.key_names.clone()).unwrap_or_default();
             profile.environment(&names)
         }
         _ => BTreeMap::new(),
@@ -139,11 +151,18 @@ pub fn prepare(
     let known = seat.session.as_ref().and_then(|it| it.native.clone());
     let native = match (mode, known) {
         (SpawnMode::Resume, Some(known)) => known,
-        // A conversation that never had a turn can begin again under its id.
-        (_, Some(known)) if seat.session.as_ref().is_some_and(|it| !it.used) => known,
+        // A conversation that never had a turn can begin again under its id, if the program has written nothing of it.
+        (_, Some(known))
+            if seat.session.as_ref().is_some_and(|it| !it.used)
+                && transcript_before(provider, &seat_dir, seat, &known).is_none() =>
+        {
+            known
+        }
         _ => uuid::Uuid::new_v4().to_string(),
     };
-    let transcript = transcript_elsewhere(provider, &seat_dir, seat, &cwd, &native);
+    // In another folder its id alone would not be found.
+    let transcript = transcript_before(provider, &seat_dir, seat, &native)
+        .and_then(|(folder, path)| (folder != cwd).then_some(path));
     let start = match mode {
         SpawnMode::Resume => Start::Resume { native_id: &native, transcript: transcript.as_deref() },
         SpawnMode::Fresh | SpawnMode::Fork => Start::Fresh { native_id: &native },
@@ -186,17 +205,26 @@ pub fn prepare(
         env.insert("PATH".to_owned(), format!("{}:{path}", dir.display()));
     }
     let native = launch.native_id.clone();
-    Ok(Prepared { team: key.clone(), agent: agent.clone(), mode, launch, native, cwd, seat_file, seat_dir, env })
+    Ok(Prepared {
+        team: key.clone(),
+        agent: agent.clone(),
+        mode,
+        launch,
+        native,
+        cwd,
+        seat_file,
+        seat_dir,
+        env,
+    })
 }
 
-/// The transcript of a conversation that was held in another folder: there its id alone would not be found.
-fn transcript_elsewhere(
+/// The transcript of the seat's conversation, and the folder it was held in, as its last start left them.
+fn transcript_before(
     provider: &dyn Provider,
     seat_dir: &Path,
     seat: &Seat,
-    cwd: &Path,
     native: &str,
-) -> Option<PathBuf> {
+) -> Option<(PathBuf, PathBuf)> {
     let before = SeatFile::read(&seat_dir.join(&seat.spawn.as_ref()?.seat)).ok()?;
     let places = SeatPlaces {
         config_home: &before.config_home,
@@ -205,8 +233,9 @@ fn transcript_elsewhere(
         transcript: None,
         provider_pid: None,
     };
-    let watched = (before.cwd != cwd).then(|| provider.files_to_watch(&places))?;
-    watched.into_iter().find(|it| it.kind == RecordKind::Transcript && it.path.exists()).map(|it| it.path)
+    let watched = provider.files_to_watch(&places);
+    let transcript = watched.into_iter().find(|it| it.kind == RecordKind::Transcript && it.path.exists())?;
+    Some((before.cwd, transcript.path))
 }
 
 /// A directory that holds a link to this program, so that workers find it.
@@ -234,7 +263,7 @@ fn trust_of(provider: &dyn Provider, env: &BTreeMap<String, String>, home: &Path
 
 impl Prepared {
     /// What must be seen before the seat is ready.
-    pub fn needs(&self) -> Vec<ReadyFact> {
+    pub(crate) fn needs(&self) -> Vec<ReadyFact> {
         self.launch
             .ready
             .iter()
@@ -247,7 +276,7 @@ impl Prepared {
     }
 
     /// How messages reach it.
-    pub fn channel(&self) -> Channel {
+    pub(crate) fn channel(&self) -> Channel {
         match &self.launch.channel {
             team_provider::Channel::Bell { .. } => Channel::Bell,
             team_provider::Channel::Keys => Channel::Keys,
@@ -255,7 +284,12 @@ impl Prepared {
     }
 
     /// Writes everything that the process will read.
-    pub fn write(&self, workspace: &Workspace, spawn: SpawnId, provider: &str) -> Result<(), EngineError> {
+    pub(crate) fn write(
+        &self,
+        workspace: &Workspace,
+        spawn: SpawnId,
+        provider: &str,
+    ) -> Result<(), EngineError> {
         for file in &self.launch.files {
             if let Some(dir) = file.path.parent() {
                 make_dir(dir, 0o700)?;

@@ -1,4 +1,6 @@
 //! The fold: what a log says is true, one line at a time.
+//!
+//! Long: one test per kind of line, with the few helpers they share.
 
 use chrono::{DateTime, TimeZone as _, Utc};
 use proptest::prelude::*;
@@ -543,4 +545,19 @@ fn a_leader_hears_of_a_question_only_while_it_is_open() {
     assert_eq!(untold(&world), [NoticeCause::Approval]);
     world.then(Event::ApprovalClosed { spawn, how: "denied".to_owned() });
     assert_eq!(untold(&world), []);
+}
+
+#[test]
+fn a_turn_goes_on_after_a_compaction_inside_it() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let compacting = |world: &mut World| {
+        let (activity, proof) = (ActivityKind::Compacting, proof("hook"));
+        world.then(Event::ActivityObserved { spawn, activity, reason: None, until: None, at: None, proof });
+        world.then(Event::SessionCompacted { spawn });
+        world.seat("a").activity.kind
+    };
+    assert_eq!(compacting(&mut world), ActivityKind::Compacting, "only its status says that it is idle again");
+    world.turn(spawn, &[]);
+    assert_eq!(compacting(&mut world), ActivityKind::Working);
 }

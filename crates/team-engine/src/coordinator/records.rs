@@ -308,7 +308,8 @@ fn says_something_new(seat: &Seat, kind: &Shown) -> bool {
             (starting && seat.spawn.as_ref().is_some_and(|it| it.needs.contains(&ReadyFact::StatusIdle)))
                 || (known != ActivityKind::Idle && seat.turn.is_none() && seat.limit_ends().is_none())
         }
-        Shown::Working => known != ActivityKind::Working,
+        // A program that compacts is busy, too.
+        Shown::Working => !matches!(known, ActivityKind::Working | ActivityKind::Compacting),
         Shown::AwaitingApproval { .. } => known != ActivityKind::AwaitingApproval,
         Shown::Compacting => known != ActivityKind::Compacting,
         Shown::DialogOpen | Shown::Unknown { .. } => {
