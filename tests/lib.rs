@@ -70,11 +70,13 @@ impl Crew {
     pub fn control(&self, agent: &str, lines: &str) {
         let path = self.control_file(agent);
         fs::create_dir_all(path.parent().expect("it has a directory")).expect("the home is writable");
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(&path).expect("the home is writable");
+        let mut file =
+            fs::OpenOptions::new().create(true).append(true).open(&path).expect("the home is writable");
         let text = format!("{}\n", lines.trim_end());
         file.write_all(text.as_bytes()).expect("the home is writable");
         let length = fs::metadata(&path).expect("it was written").len();
-        let done = path.with_file_name(format!("{}.done", path.file_name().expect("it has a name").to_string_lossy()));
+        let done = path
+            .with_file_name(format!("{}.done", path.file_name().expect("it has a name").to_string_lossy()));
         let obeyed = || {
             fs::read_to_string(&done)
                 .ok()
@@ -123,7 +125,9 @@ impl Crew {
                 let hex = line.rsplit(' ').next().unwrap_or_default();
                 let digits: Vec<char> = hex.chars().collect();
                 all.extend(
-                    digits.chunks(2).filter_map(|it| u8::from_str_radix(&it.iter().collect::<String>(), 16).ok()),
+                    digits
+                        .chunks(2)
+                        .filter_map(|it| u8::from_str_radix(&it.iter().collect::<String>(), 16).ok()),
                 );
             }
         }
@@ -162,12 +166,7 @@ impl Crew {
         let script = self.ws.write(format!("shell-{number}"), lines);
         let (said, code) = (script.with_extension("said"), script.with_extension("code"));
         let quoted = |it: &Path| format!("'{}'", it.to_string_lossy().replace('\'', r"'\''"));
-        let command = format!(
-            "sh {} > {} 2>&1; echo $? > {}",
-            quoted(&script),
-            quoted(&said),
-            quoted(&code)
-        );
+        let command = format!("sh {} > {} 2>&1; echo $? > {}", quoted(&script), quoted(&said), quoted(&code));
         self.ask(agent, &format!("fake: shell {command}"));
         let code = fs::read_to_string(&code).unwrap_or_default().trim().parse().unwrap_or(-1);
         (fs::read_to_string(&said).unwrap_or_default(), code)
@@ -249,7 +248,9 @@ fn files_in(dir: &Path) -> Vec<PathBuf> {
 fn lines_of(dir: &Path) -> Vec<Value> {
     files_in(dir)
         .into_iter()
-        .flat_map(|it| fs::read_to_string(it).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>())
+        .flat_map(|it| {
+            fs::read_to_string(it).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>()
+        })
         .filter_map(|it| serde_json::from_str(&it).ok())
         .collect()
 }

@@ -50,13 +50,29 @@ fn every_call_of_tmux_names_our_socket() {
     let notes = logged_tmux(&mut ws);
     let crew = Crew::written_with(ws, &["w1", "w2"], "fake");
     crew.start();
-    crew.ws.ok(["send", "--watch-result", "w1", "fake: send to=w2 text=hello\nfake: report", "--wait", "answered", "--timeout", "20"]);
+    crew.ws.ok([
+        "send",
+        "--watch-result",
+        "w1",
+        "fake: send to=w2 text=hello\nfake: report",
+        "--wait",
+        "answered",
+        "--timeout",
+        "20",
+    ]);
     crew.wait_for_text("w2", "hello");
     crew.ws.ok(["send", "all", &"long ".repeat(4000), "--wait", "submitted", "--timeout", "20"]);
-    for verb in [vec!["status"], vec!["doctor"], vec!["attach", "w1", "--json"], vec!["collect"], vec!["explain", "w1"]] {
+    for verb in [
+        vec!["status"],
+        vec!["doctor"],
+        vec!["attach", "w1", "--json"],
+        vec!["collect"],
+        vec!["explain", "w1"],
+    ] {
         crew.ws.ok(&verb);
     }
-    let socket = crew.events_of("server.started")[0]["event"]["socket"].as_str().unwrap_or_default().to_owned();
+    let socket =
+        crew.events_of("server.started")[0]["event"]["socket"].as_str().unwrap_or_default().to_owned();
     crew.ws.ok(["shutdown"]);
     crew.ws.ok(["restart", "--headless"]);
     crew.ws.ok(["shutdown"]);
@@ -83,7 +99,8 @@ fn ending_and_starting_again_at_once_works_every_time() {
     let crew = Crew::started(&["w1"]);
     for round in 0..20 {
         crew.ws.ok(["shutdown"]);
-        let verb = if round % 2 == 0 { vec!["restart", "--headless"] } else { vec!["quick-start", "--headless"] };
+        let verb =
+            if round % 2 == 0 { vec!["restart", "--headless"] } else { vec!["quick-start", "--headless"] };
         if round % 2 == 1 {
             crew.ws.ok(["delete", "current", "--confirm"]);
         }
@@ -99,7 +116,8 @@ fn ending_and_starting_again_at_once_works_every_time() {
 fn windows_have_a_sane_size_and_keep_it() {
     let crew = Crew::started(&["w1"]);
     let size = |crew: &Crew| {
-        let sizes: Vec<Value> = crew.fake_events("w1").into_iter().filter(|it| it["event"] == "size").collect();
+        let sizes: Vec<Value> =
+            crew.fake_events("w1").into_iter().filter(|it| it["event"] == "size").collect();
         sizes.iter().map(|it| format!("{}x{}", it["columns"], it["rows"])).collect::<Vec<_>>()
     };
     let shown = || crew.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{pane_width}x#{pane_height}"]);
@@ -107,18 +125,24 @@ fn windows_have_a_sane_size_and_keep_it() {
     assert!(shown().contains(&line), "{}", shown());
     // A small client looks at it, as a person at a small terminal does.
     let argv = crew.ws.json(["attach", "w1"]);
-    let words: Vec<String> =
-        argv["argv"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+    let words: Vec<String> = argv["argv"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.as_str().map(str::to_owned))
+        .collect();
     let own = crew.ws.root().join("run/person");
     let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
     let person = |arguments: &[&str]| {
-        let output = crew.ws.command("tmux").arg("-S").arg(&own).args(["-f", "/dev/null"]).args(arguments).output();
+        let output =
+            crew.ws.command("tmux").arg("-S").arg(&own).args(["-f", "/dev/null"]).args(arguments).output();
         assert!(output.expect("tmux is there").status.success(), "{arguments:?}");
     };
     let said = crew.ws.root().join("tmp/person-said");
     let command = format!("env -u TMUX {} 2> '{}'", quoted.join(" "), said.display());
     // The coordinator has a client of its own, which shows nothing.
-    let looking = || crew.tmux(&["list-clients", "-F", "#{client_control_mode} #{client_tty}"]).contains("0 /dev");
+    let looking =
+        || crew.tmux(&["list-clients", "-F", "#{client_control_mode} #{client_tty}"]).contains("0 /dev");
     person(&["new-session", "-d", "-x", "60", "-y", "15", "sh", "-c", &command]);
     crew.ws.wait_until(
         "somebody looks",
@@ -145,7 +169,10 @@ fn nothing_that_an_agent_started_outlives_it() {
     let crew = Crew::started(&["w1", "w2"]);
     crew.control("w1", "spawn-child");
     crew.control("w2", "ignore-signals on");
-    let (said, code) = crew.shell("w1", "setsid sleep 600 > /dev/null 2>&1 &\n(sleep 601 &) &\nnohup sleep 602 > /dev/null 2>&1 &\n");
+    let (said, code) = crew.shell(
+        "w1",
+        "setsid sleep 600 > /dev/null 2>&1 &\n(sleep 601 &) &\nnohup sleep 602 > /dev/null 2>&1 &\n",
+    );
     assert_eq!(code, 0, "{said}");
     let sleeping = || crew.ws.processes().iter().filter(|it| it.command.starts_with("sleep 60")).count();
     crew.ws.wait_until("they run", || sleeping() == 3, SOON);
@@ -210,7 +237,11 @@ fn a_killed_server_and_coordinator_are_found_lost_by_the_next_command() {
     let coordinator = crew.status()["coordinator"]["pid"].as_i64().unwrap_or_default();
     let seat = crew.events_of("session.claimed")[0]["event"]["process"]["pid"].as_i64().unwrap_or_default();
     // As a reboot does: everything at once.
-    crew.ws.command("sh").args(["-c", &format!("kill -9 {coordinator} {} {seat}", server_pid(&crew))]).output().expect("it runs");
+    crew.ws
+        .command("sh")
+        .args(["-c", &format!("kill -9 {coordinator} {} {seat}", server_pid(&crew))])
+        .output()
+        .expect("it runs");
     crew.ws.wait_until("everything has ended", || crew.ws.processes().is_empty(), SOON);
     let status = crew.status();
     assert_eq!(status["state"], "lost", "{status}");
@@ -258,13 +289,8 @@ fn delete_forgets_the_team_and_keeps_what_people_wrote() {
 #[test]
 fn an_agent_may_end_or_start_no_team() {
     let crew = Crew::started(&["w1"]);
-    for words in [
-        "shutdown",
-        "restart",
-        "quick-start",
-        "delete current --confirm",
-        "shutdown --workspace .",
-    ] {
+    for words in ["shutdown", "restart", "quick-start", "delete current --confirm", "shutdown --workspace ."]
+    {
         let (said, code) = crew.shell("w1", &format!("team-agent {words}"));
         assert_eq!(code, 1, "{words}: {said}");
         // Nor by forgetting who it is.
@@ -276,7 +302,8 @@ fn an_agent_may_end_or_start_no_team() {
     // A second team would be somebody's that nobody asked for.
     crew.ws.write(".team/second/TEAM.md", "---\nname: second\n---\n");
     crew.ws.write(".team/second/agents/x1.md", "---\nname: x1\nrole: Worker\nprovider: fake\n---\n\nWork.\n");
-    for words in ["quick-start .team/second --headless", "quick-start .team/second --workspace . --headless"] {
+    for words in ["quick-start .team/second --headless", "quick-start .team/second --workspace . --headless"]
+    {
         for before in ["", "env -u TEAM_AGENT_SEAT "] {
             let (said, code) = crew.shell("w1", &format!("{before}team-agent {words}"));
             assert_eq!(code, 1, "{before}{words}: {said}");
@@ -290,7 +317,8 @@ fn an_agent_may_end_or_start_no_team() {
 #[test]
 fn an_agent_that_hides_its_seat_is_nobody_and_not_the_leader() {
     let crew = Crew::started(&["w1", "w2"]);
-    let (said, code) = crew.shell("w1", "env -u TEAM_AGENT_SEAT team-agent send w2 'do as I say' --wait accepted");
+    let (said, code) =
+        crew.shell("w1", "env -u TEAM_AGENT_SEAT team-agent send w2 'do as I say' --wait accepted");
     assert_eq!(code, 1, "{said}");
     assert!(!crew.events_of("message.accepted").iter().any(|it| it["event"]["to"][0] == "w2"));
     crew.ask("w1", "fake: report summary=\"for the leader\"");
@@ -309,7 +337,10 @@ fn an_agent_is_nobody_in_another_workspace() {
     there.ws.ok(["send", "--watch-result", "w1", "owed there", "--wait", "answered", "--timeout", "20"]);
     let (said, _) = here.shell(
         "w1",
-        &format!("team-agent --workspace '{}' report --status success --summary mine --json", there.ws.path().display()),
+        &format!(
+            "team-agent --workspace '{}' report --status success --summary mine --json",
+            there.ws.path().display()
+        ),
     );
     assert!(said.contains("\"proved\":false"), "{said}");
     assert_eq!(there.status()["agents"]["w1"]["owes"][0]["task"], "1");

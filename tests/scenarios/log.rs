@@ -48,7 +48,11 @@ fn thirty_senders_and_thirty_reporters_at_once_lose_nothing() {
     assert_eq!(crew.events_of("message.accepted").iter().filter(mine).count(), 30);
     for i in 0..30 {
         let summary = format!("result-{}.", i + 1);
-        assert_eq!(results.iter().filter(|it| it["event"]["summary"] == summary.as_str()).count(), 1, "{summary}");
+        assert_eq!(
+            results.iter().filter(|it| it["event"]["summary"] == summary.as_str()).count(),
+            1,
+            "{summary}"
+        );
         let text = format!("message-{i}.");
         let copies: usize = crew.texts("w2").iter().map(|it| it.matches(&text).count()).sum();
         assert_eq!(copies, 1, "{text}");
@@ -118,8 +122,10 @@ fn a_tool_call_works_without_a_coordinator() {
     crew.ws.ok(["send", "--watch-result", "w1", "think about it", "--wait", "answered", "--timeout", "20"]);
     let pid = coordinator(&crew);
     // Killed from inside, so that the very next thing that happens is the call.
-    let (said, code) =
-        crew.shell("w1", &format!("kill -9 {pid}; team-agent report --json --status success --summary \"all alone\""));
+    let (said, code) = crew.shell(
+        "w1",
+        &format!("kill -9 {pid}; team-agent report --json --status success --summary \"all alone\""),
+    );
     assert_eq!(code, 0, "{said}");
     let (said, code) = crew.shell("w1", "team-agent send w2 'somebody takes this' --wait accepted");
     assert_eq!(code, 0, "{said}");
@@ -160,14 +166,17 @@ fn a_coordinator_killed_in_the_middle_of_a_delivery_makes_no_second_copy() {
     }
     let open = || {
         let messages = crew.status()["messages"].clone();
-        ["accepted", "held", "sending", "submitted", "turn_started"].iter().any(|it| messages[it].as_u64() > Some(0))
+        ["accepted", "held", "sending", "submitted", "turn_started"]
+            .iter()
+            .any(|it| messages[it].as_u64() > Some(0))
     };
     crew.ws.wait_until("everything is settled", || !open(), SOON);
     for agent in ["w1", "w2"] {
         let inbox = crew.ws.json(["inbox", agent]);
         for (id, text) in &sent {
             let copies: usize = crew.texts(agent).iter().map(|it| it.matches(text.as_str()).count()).sum();
-            let entry = inbox["messages"].as_array().into_iter().flatten().find(|it| it["message_id"] == id.as_str());
+            let entry =
+                inbox["messages"].as_array().into_iter().flatten().find(|it| it["message_id"] == id.as_str());
             let step = entry.map(|it| it["receipt"]["step"].clone()).unwrap_or_default();
             match step.as_str() {
                 Some("answered") => assert_eq!(copies, 1, "{agent} {text}: {step}"),

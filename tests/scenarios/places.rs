@@ -142,7 +142,10 @@ fn every_verb_finds_the_same_server_without_an_environment() {
     let output = {
         let mut command = crew.ws.command("env");
         let path = std::env::var("PATH").unwrap_or_default();
-        command.arg("-i").arg(format!("PATH={path}")).arg(format!("TESTKIT_RUN={}", crew.ws.variables()[std::ffi::OsStr::new("TESTKIT_RUN")].to_string_lossy()));
+        command.arg("-i").arg(format!("PATH={path}")).arg(format!(
+            "TESTKIT_RUN={}",
+            crew.ws.variables()[std::ffi::OsStr::new("TESTKIT_RUN")].to_string_lossy()
+        ));
         command.arg(crew.ws.program()).args(["restart", "--headless"]);
         command.output().expect("it runs")
     };
@@ -205,7 +208,8 @@ fn a_copied_workspace_commands_nothing_of_the_original() {
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     let new_id = fs::read_to_string(copied.join(".team/id")).expect("it has an id");
     assert_ne!(old_id.lines().next(), new_id.lines().next());
-    let told = crew.ws.run_in(&copied, ["send", "w1", "for the copy", "--wait", "answered", "--timeout", "20"]);
+    let told =
+        crew.ws.run_in(&copied, ["send", "w1", "for the copy", "--wait", "answered", "--timeout", "20"]);
     assert_eq!(told.code, Some(0), "{}", told.snapshot());
     let copy_log = fs::read_to_string(copied.join(".team/logs/events.jsonl")).expect("it has a log");
     assert!(copy_log.contains("workspace.adopted"), "{copy_log}");
@@ -229,7 +233,8 @@ fn a_moved_workspace_goes_on() {
     let moved = crew.ws.root().join("moved");
     fs::rename(crew.ws.path(), &moved).expect("it can be moved");
     // The program itself sits in a folder that has another name now; what it is told still reaches it.
-    let output = crew.ws.run_in(&moved, ["send", "w1", "after the move", "--wait", "submitted", "--timeout", "20"]);
+    let output =
+        crew.ws.run_in(&moved, ["send", "w1", "after the move", "--wait", "submitted", "--timeout", "20"]);
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     let status = crew.ws.run_in(&moved, ["status", "--json"]);
     let status: Value = serde_json::from_str(&status.stdout).expect("it is JSON");
@@ -239,17 +244,16 @@ fn a_moved_workspace_goes_on() {
     let output = crew.ws.run_in(&moved, ["restart", "--headless"]);
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     // It still knows what was said where it was before.
-    let output = crew.ws.run_in(&moved, ["send", "w1", "fake: recall 1", "--wait", "answered", "--timeout", "20"]);
+    let output =
+        crew.ws.run_in(&moved, ["send", "w1", "fake: recall 1", "--wait", "answered", "--timeout", "20"]);
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     let log = fs::read_to_string(moved.join(".team/logs/events.jsonl")).expect("it has a log");
     assert!(!log.contains("restart.fresh_spawn"), "{log}");
     let (from, to) = (crew.ws.path().join(".team"), moved.join(".team"));
     assert!(to.is_dir());
-    let mut left = String::new();
-    for entry in fs::read_dir(&from).into_iter().flatten().flatten() {
-        left += &format!("{} ", entry.path().display());
-    }
-    assert!(!from.exists(), "made again: {left}");
+    let left: Vec<PathBuf> =
+        fs::read_dir(&from).into_iter().flatten().flatten().map(|it| it.path()).collect();
+    assert!(!from.exists(), "made again: {left:?}");
     let output = crew.ws.run_in(&moved, ["shutdown"]);
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     fs::rename(&moved, crew.ws.path()).expect("it can be moved back");
@@ -277,7 +281,10 @@ fn a_workspace_whose_state_is_gone_is_treated_like_a_copy() {
 #[test]
 fn shutting_one_workspace_leaves_others_and_the_users_own_tmux_alone() {
     let own = TestWorkspace::new();
-    let home = own.command("tmux").args(["-f", "/dev/null", "new-session", "-d", "-s", "mine", "sleep", "600"]).output();
+    let home = own
+        .command("tmux")
+        .args(["-f", "/dev/null", "new-session", "-d", "-s", "mine", "sleep", "600"])
+        .output();
     assert!(home.expect("tmux is there").status.success());
     let one = crew_in(own, &["w1"]);
     let other = Crew::started(&["w1"]);

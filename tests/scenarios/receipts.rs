@@ -11,7 +11,8 @@ fn copies(crew: &Crew, agent: &str, part: &str) -> usize {
 const LIST: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
 
 fn initialize() -> String {
-    let client = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
+    let client =
+        r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;
     let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{client}}}\n{initialized}")
 }
@@ -23,7 +24,7 @@ fn call(tool: &str, arguments: &str) -> String {
 }
 
 fn requests(lines: &[&str]) -> String {
-    lines.iter().map(|it| format!("{it}\n")).collect()
+    lines.iter().flat_map(|it| [*it, "\n"]).collect()
 }
 
 fn error_of(answer: &Value) -> (String, String, String) {
@@ -57,7 +58,8 @@ fn a_retry_with_the_same_id_makes_no_second_copy() {
 #[test]
 fn an_unknown_receiver_is_refused_with_names_that_are_near() {
     let crew = Crew::started(&["w1", "reviewer"]);
-    for (wanted, near) in [("W1", "w1"), ("revewer", "reviewer"), ("w", "w1"), ("nosuch", "the team has: reviewer, w1")]
+    for (wanted, near) in
+        [("W1", "w1"), ("revewer", "reviewer"), ("w", "w1"), ("nosuch", "the team has: reviewer, w1")]
     {
         let output = crew.ws.run(["send", wanted, "hi"]);
         assert_eq!(output.code, Some(1), "{}", output.snapshot());
@@ -77,7 +79,8 @@ fn an_unknown_receiver_is_refused_with_names_that_are_near() {
 fn a_text_that_no_record_shows_is_never_called_delivered() {
     let crew = Crew::started(&["w1"]);
     crew.control("w1", "write-transcript off\nhooks off");
-    let output = crew.ws.run(["send", "w1", "into the void", "--wait", "answered", "--timeout", "30", "--json"]);
+    let output =
+        crew.ws.run(["send", "w1", "into the void", "--wait", "answered", "--timeout", "30", "--json"]);
     let answer: Value = serde_json::from_str(&output.stdout).expect("it is JSON");
     assert_eq!(output.code, Some(4), "{answer}");
     assert_eq!(answer["receivers"][0]["receipt"]["step"], "unknown", "{answer}");
@@ -229,7 +232,11 @@ fn a_report_of_an_earlier_start_counts_and_is_marked_late() {
     assert_eq!(code, 0, "{said}");
     let claimed = crew.events_of("session.claimed").pop().expect("it was claimed");
     crew.kill(claimed["event"]["process"]["pid"].as_i64().unwrap_or_default());
-    crew.ws.wait_until("w1 has stopped", || crew.status()["agents"]["w1"]["session"]["state"] == "stopped", SOON);
+    crew.ws.wait_until(
+        "w1 has stopped",
+        || crew.status()["agents"]["w1"]["session"]["state"] == "stopped",
+        SOON,
+    );
     crew.ws.ok(["shutdown"]);
     crew.ws.ok(["restart", "--headless"]);
     crew.ws.write("go", "");
@@ -252,7 +259,14 @@ fn a_report_without_proof_closes_nothing_and_is_told_how() {
     assert!(!seat.is_empty());
     // The right file in the wrong hands.
     let mut command = crew.ws.command(crew.ws.program());
-    command.env("TEAM_AGENT_SEAT", seat).args(["report", "--status", "success", "--summary", "it was me", "--json"]);
+    command.env("TEAM_AGENT_SEAT", seat).args([
+        "report",
+        "--status",
+        "success",
+        "--summary",
+        "it was me",
+        "--json",
+    ]);
     let output = command.output().expect("it runs");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(answer["proved"], false, "{answer}");
@@ -279,7 +293,12 @@ fn all_means_every_other_agent_of_the_senders_team() {
     crew.wait_for_text("w2", "from the inside");
     crew.wait_for_text("w3", "from the inside");
     crew.ws.ok(["wait", "--idle", "w1", "--timeout", "20"]);
-    assert_eq!(copies(&crew, "w1", "] from the inside") + copies(&crew, "w1", "w1 to all"), 0, "{:?}", crew.texts("w1"));
+    assert_eq!(
+        copies(&crew, "w1", "] from the inside") + copies(&crew, "w1", "w1 to all"),
+        0,
+        "{:?}",
+        crew.texts("w1")
+    );
     assert_eq!(copies(&crew, "w2", "from outside"), 1);
     crew.finish();
 }

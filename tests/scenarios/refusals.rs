@@ -10,7 +10,14 @@ const ROLE: &str = "---\nname: w1\nrole: Worker\nprovider: fake\n---\n\nWork.\n"
 fn a_system_without_tmux_gets_one_clear_message() {
     let mut ws = TestWorkspace::new();
     ws.set("TEAM_AGENT_PLATFORM", "windows");
-    for verb in [vec!["status"], vec!["init"], vec!["quick-start"], vec!["doctor"], vec!["send", "a", "b"], vec!["--help"]] {
+    for verb in [
+        vec!["status"],
+        vec!["init"],
+        vec!["quick-start"],
+        vec!["doctor"],
+        vec!["send", "a", "b"],
+        vec!["--help"],
+    ] {
         let output = ws.run(&verb);
         assert_eq!(output.code, Some(3), "{verb:?}: {}", output.snapshot());
         assert!(output.stderr.contains("does not run on windows"), "{verb:?}: {}", output.snapshot());
@@ -31,10 +38,12 @@ fn doctor_warns_of_a_version_with_a_known_fault() {
     std::fs::create_dir_all(&bin).expect("it is writable");
     let program = bin.join("copilot");
     std::fs::write(&program, "#!/bin/sh\necho 'GitHub Copilot CLI 1.0.72.'\n").expect("it is writable");
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it is ours");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("it is ours");
     ws.path_first(&bin);
     let checks = ws.json(["doctor"]);
-    let found = checks["checks"].as_array().into_iter().flatten().find(|it| it["id"] == "provider.copilot").cloned();
+    let found =
+        checks["checks"].as_array().into_iter().flatten().find(|it| it["id"] == "provider.copilot").cloned();
     let found = found.unwrap_or_else(|| panic!("{checks}"));
     assert_eq!(found["level"], "warn", "{found}");
     assert!(found["message"].as_str().unwrap_or_default().contains("1.0.72"), "{found}");
@@ -51,7 +60,11 @@ fn two_teams_whose_names_give_one_session_are_kept_apart() {
     assert_eq!(output.code, Some(1), "{}", output.snapshot());
     assert!(output.stderr.contains("tmux session already exists"), "{}", output.snapshot());
     assert!(output.stderr.contains("`current`"), "{}", output.snapshot());
-    assert!(output.stderr.contains("`name:`") && output.stderr.contains(".team/second/TEAM.md"), "{}", output.snapshot());
+    assert!(
+        output.stderr.contains("`name:`") && output.stderr.contains(".team/second/TEAM.md"),
+        "{}",
+        output.snapshot()
+    );
     assert!(!output.stderr.contains("shutdown"), "{}", output.snapshot());
     assert_eq!(crew.ws.run(["status", "--team", "second"]).code, Some(1));
     crew.ws.write(".team/second/TEAM.md", "---\nname: the other\n---\n");
@@ -101,7 +114,10 @@ fn line_ends_marks_and_colons_in_role_files_are_accepted() {
 fn wrong_role_files_are_all_named_at_once_and_nothing_starts() {
     let crew = Crew::written(&["w1", "w2"]);
     crew.ws.write(".team/current/agents/w1.md", &ROLE.replace("provider: fake", "provder: fake"));
-    crew.ws.write(".team/current/agents/w2.md", "---\nname: w2\nrole: Worker\nprovider: cluade\neffort: hihg\n---\n\nWork.\n");
+    crew.ws.write(
+        ".team/current/agents/w2.md",
+        "---\nname: w2\nrole: Worker\nprovider: cluade\neffort: hihg\n---\n\nWork.\n",
+    );
     for verb in [vec!["quick-start", "--headless"], vec!["compile"]] {
         let output = crew.ws.run(&verb);
         assert_eq!(output.code, Some(1), "{}", output.snapshot());
@@ -145,9 +161,30 @@ fn reserved_fields_are_told_apart_from_unknown_ones() {
 fn help_does_nothing_else() {
     let ws = TestWorkspace::new();
     for verb in [
-        "init", "compile", "quick-start", "restart", "status", "send", "report", "inbox", "collect", "results", "wait",
-        "events", "explain", "shutdown", "delete", "attach", "profile", "doctor", "schema", "completions", "mcp", "hook",
-        "coordinator", "seat",
+        "init",
+        "compile",
+        "quick-start",
+        "restart",
+        "status",
+        "send",
+        "report",
+        "inbox",
+        "collect",
+        "results",
+        "wait",
+        "events",
+        "explain",
+        "shutdown",
+        "delete",
+        "attach",
+        "profile",
+        "doctor",
+        "schema",
+        "completions",
+        "mcp",
+        "hook",
+        "coordinator",
+        "seat",
     ] {
         let output = ws.run([verb, "--help"]);
         assert_eq!(output.code, Some(0), "{verb}: {}", output.snapshot());

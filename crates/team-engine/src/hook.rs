@@ -42,7 +42,8 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     let facts = provider.read_hook(event, &stdin);
     let caller = Caller::of(&seat, seat_file, told.as_deref(), event, &facts);
     let (true, Some(caller)) = (below, caller) else {
-        let what = format!("hook {event}{}", if below { " of another session" } else { " from outside the seat" });
+        let what =
+            format!("hook {event}{}", if below { " of another session" } else { " from outside the seat" });
         write(&seat, vec![Event::ObservationForeign { spawn: seat.spawn, what }])?;
         return Ok(HookAnswer::default());
     };
@@ -117,7 +118,12 @@ fn write(seat: &SeatFile, events: Vec<Event>) -> Result<(), EngineError> {
         return Ok(());
     }
     let now = RealClock::default().now();
-    Store::observer(&seat_workspace(seat))?.observe(now, &By::Seat { spawn: seat.spawn }, Some(&seat.team), events)
+    Store::observer(&seat_workspace(seat))?.observe(
+        now,
+        &By::Seat { spawn: seat.spawn },
+        Some(&seat.team),
+        events,
+    )
 }
 
 /// The workspace of a seat, from its seat file alone.

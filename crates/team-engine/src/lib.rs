@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod coordinator;
 pub mod decide;
+mod discover;
 mod error;
 pub mod facts;
 pub mod failpoint;

@@ -96,7 +96,12 @@ pub fn identify(pid: u32) -> Option<ProcessIdentity> {
 /// Identifies this process.
 pub fn this_process() -> ProcessIdentity {
     let pid = std::process::id();
-    identify(pid).unwrap_or(ProcessIdentity { pid, start: 0, boot: boot_id().to_owned(), namespace: namespace() })
+    identify(pid).unwrap_or(ProcessIdentity {
+        pid,
+        start: 0,
+        boot: boot_id().to_owned(),
+        namespace: namespace(),
+    })
 }
 
 /// Identifies the process that started this one.
@@ -155,7 +160,12 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     let mut at = 0;
     while at < found.len() {
         let parent = found[at];
-        found.extend(all.iter().filter(|(it, stat)| stat.parent == parent && !found.contains(it)).map(|(it, _)| *it).collect::<Vec<_>>());
+        found.extend(
+            all.iter()
+                .filter(|(it, stat)| stat.parent == parent && !found.contains(it))
+                .map(|(it, _)| *it)
+                .collect::<Vec<_>>(),
+        );
         at += 1;
     }
     found.remove(0);

@@ -19,16 +19,16 @@ use team_model::{By, Event, ProcessIdentity};
 use crate::clock::{Clock, RealClock};
 use crate::decide;
 use crate::error::EngineError;
-use crate::hook::seat_workspace;
 use crate::guardian::Guardian;
-use crate::seat_file::SEAT_VARIABLE;
+use crate::hook::seat_workspace;
 use crate::process;
+use crate::seat_file::SEAT_VARIABLE;
 use crate::seat_file::SeatFile;
 use crate::store::Store;
 use crate::workspace;
 
 /// How long a program that was asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_millis(2000);
+const GRACE: Duration = Duration::from_secs(2);
 /// How long leftovers below a program that has ended may take.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
 
@@ -84,7 +84,9 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
 pub(crate) fn is_above() -> bool {
     process::ancestors(std::process::id()).into_iter().skip(1).any(|(pid, _)| {
         let seat = process::environment(pid).and_then(|it| it.get(SEAT_VARIABLE).cloned());
-        seat.is_some_and(|it| SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_genuine(Path::new(&it))))
+        seat.is_some_and(|it| {
+            SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_genuine(Path::new(&it)))
+        })
     })
 }
 
@@ -163,7 +165,9 @@ fn watch(
                 }
                 PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
             }
-            None => guardian.timeout().map_or(PollTimeout::NONE, |it| PollTimeout::try_from(it).unwrap_or(PollTimeout::MAX)),
+            None => guardian
+                .timeout()
+                .map_or(PollTimeout::NONE, |it| PollTimeout::try_from(it).unwrap_or(PollTimeout::MAX)),
         };
         let lost = {
             let mut fds = vec![PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
@@ -223,7 +227,8 @@ fn end_leftovers(seat_file: &Path, below: &[ProcessIdentity]) {
     let mut waited = Duration::ZERO;
     let step = Duration::from_millis(5);
     loop {
-        let mut left: Vec<ProcessIdentity> = below.iter().filter(|it| process::is_alive(it)).cloned().collect();
+        let mut left: Vec<ProcessIdentity> =
+            below.iter().filter(|it| process::is_alive(it)).cloned().collect();
         left.extend(process::marked(SEAT_VARIABLE, seat_file));
         if left.is_empty() || waited > LEFTOVER_GRACE * 4 {
             return;

@@ -58,7 +58,9 @@ pub fn check(
         return Ok(());
     }
     Err(Refusal::new("not_wished", format!("agent `{agent}` is in the log as nobody has started it"))
-        .with_hint(format!("run `team-agent shutdown --team {team}`, then `team-agent restart --team {team}`")))
+        .with_hint(format!(
+            "run `team-agent shutdown --team {team}`, then `team-agent restart --team {team}`"
+        )))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::process;
 
+pub use crate::discover::discover;
+
 /// Ignored by git inside `.team/`.
 const IGNORED: &str = "# Written by team-agent.\nlogs/\nruntime/\n*/profiles/*.env\n*/runs/\n*/shared/\n*/worktrees/\n*/spec.json\nmembers/*/private/\nmembers/*/working/\nmembers/session-identity.json\nid\n";
 
@@ -56,7 +58,9 @@ impl WorkspaceError {
         match self {
             Self::NoTeam(_) => Some("run `team-agent init` to create one".to_owned()),
             Self::NotADirectory(_) => Some("give a directory with `--workspace DIR`".to_owned()),
-            Self::Unsafe { path, .. } => Some(format!("run `chmod 700 '{}'`, or move it away", path.display())),
+            Self::Unsafe { path, .. } => {
+                Some(format!("run `chmod 700 '{}'`, or move it away", path.display()))
+            }
             Self::NoHome => Some("set HOME or XDG_STATE_HOME".to_owned()),
             Self::Io { .. } => None,
         }
@@ -136,7 +140,13 @@ impl Workspace {
         };
         if !same {
             let state_dir = state_root()?.join("new");
-            return Ok(Self { root, id: String::new(), state_dir, copied_from: Some(named.id), exists: true });
+            return Ok(Self {
+                root,
+                id: String::new(),
+                state_dir,
+                copied_from: Some(named.id),
+                exists: true,
+            });
         }
         Ok(Self { root, id: named.id, state_dir, copied_from: None, exists: true })
     }
@@ -228,8 +238,7 @@ impl Workspace {
     /// Where the workspace of a state directory lies now: it may have been moved since `before`.
     pub fn present_root(state_dir: &Path, before: &Path) -> PathBuf {
         let Some(record) = read_record(state_dir) else { return before.to_owned() };
-        let is_there =
-            |root: &Path| fs::metadata(root.join(".team")).is_ok_and(|meta| record.is_of(&meta));
+        let is_there = |root: &Path| fs::metadata(root.join(".team")).is_ok_and(|meta| record.is_of(&meta));
         if is_there(before) || !is_there(&record.path) { before.to_owned() } else { record.path.clone() }
     }
 
@@ -364,7 +373,8 @@ pub(crate) fn prepare(root: &Path) -> Result<(), WorkspaceError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return write(&ignore, IGNORED, 0o644),
         Err(source) => return Err(io_error("read", &ignore, source)),
     };
-    let missing: Vec<&str> = IGNORED.lines().filter(|line| !old.lines().any(|it| it.trim() == *line)).collect();
+    let missing: Vec<&str> =
+        IGNORED.lines().filter(|line| !old.lines().any(|it| it.trim() == *line)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -418,56 +428,9 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     linked
 }
 
-/// Finds the workspace that a command means.
-///
-/// Order: what was given; the seat file's; `TEAM_AGENT_WORKSPACE`; the nearest `.team` above that was started; the
-/// nearest `.team`. In a linked git worktree the main checkout's wins.
-pub fn discover(given: Option<&Path>, cwd: &Path) -> Result<PathBuf, WorkspaceError> {
-    if let Some(given) = given {
-        let given = absolute(given)?;
-        // `.team` itself, or a team's directory in it, means the workspace around it.
-        let around = given.ancestors().find(|it| it.file_name().is_some_and(|name| name == ".team"));
-        return Ok(around.and_then(Path::parent).map_or(given.clone(), Path::to_owned));
-    }
-    if let Some(named) = std::env::var_os("TEAM_AGENT_WORKSPACE").filter(|it| !it.is_empty()) {
-        return absolute(Path::new(&named));
-    }
-    let cwd = absolute(cwd)?;
-    let mut nearest = None;
-    for dir in cwd.ancestors() {
-        let main = main_checkout(dir).filter(|it| it.join(".team").is_dir());
-        let candidate = main.or_else(|| dir.join(".team").is_dir().then(|| dir.to_owned()));
-        let Some(candidate) = candidate else { continue };
-        if candidate.join(".team/id").exists() {
-            return Ok(candidate);
-        }
-        nearest.get_or_insert(candidate);
-    }
-    nearest.ok_or(WorkspaceError::NoTeam(cwd))
-}
-
-/// The main checkout of a linked git worktree, if `dir` is the top of one.
-fn main_checkout(dir: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(dir.join(".git")).ok()?;
-    let git_dir = dir.join(text.strip_prefix("gitdir:")?.trim());
-    let common = fs::read_to_string(git_dir.join("commondir")).ok()?;
-    fs::canonicalize(git_dir.join(common.trim())).ok()?.parent().map(Path::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_workspace_is_found_from_below_and_from_inside_its_team_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(dir.path()).unwrap();
-        fs::create_dir_all(root.join(".team/current/agents")).unwrap();
-        fs::create_dir_all(root.join("src/deep")).unwrap();
-        assert_eq!(discover(None, &root.join("src/deep")).unwrap(), root);
-        assert_eq!(discover(Some(&root.join(".team/current")), Path::new("/")).unwrap(), root);
-        assert!(matches!(discover(None, Path::new("/")), Err(WorkspaceError::NoTeam(_)) | Ok(_)));
-    }
 
     #[test]
     fn what_must_not_be_committed_is_ignored_also_by_a_file_that_was_there_before() {
@@ -485,15 +448,34 @@ mod tests {
     }
 
     #[test]
-    fn in_a_linked_worktree_the_main_checkout_wins() {
+    fn a_moved_workspace_is_the_same_and_another_directory_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(dir.path()).unwrap();
-        fs::create_dir_all(root.join("main/.team")).unwrap();
-        fs::create_dir_all(root.join("main/.git/worktrees/lane")).unwrap();
-        fs::write(root.join("main/.git/worktrees/lane/commondir"), "../..\n").unwrap();
-        fs::create_dir_all(root.join("lane/.team")).unwrap();
-        fs::write(root.join("lane/.git"), format!("gitdir: {}\n", root.join("main/.git/worktrees/lane").display()))
-            .unwrap();
-        assert_eq!(discover(None, &root.join("lane")).unwrap(), root.join("main"));
+        let (before, after) = (dir.path().join("before"), dir.path().join("after"));
+        let state_dir = dir.path().join("state");
+        for it in [&before.join(".team"), &state_dir] {
+            fs::create_dir_all(it).unwrap();
+        }
+        let meta = fs::metadata(before.join(".team")).unwrap();
+        let keep = |path: &Path| {
+            let record = Record {
+                id: "0123456789abcdef".to_owned(),
+                machine: process::machine_id(),
+                device: meta.dev(),
+                inode: meta.ino(),
+                path: path.to_owned(),
+            };
+            fs::write(state_dir.join("workspace.json"), serde_json::to_string(&record).unwrap()).unwrap();
+        };
+        keep(&before);
+        assert_eq!(Workspace::present_root(&state_dir, &before), before);
+        fs::rename(&before, &after).unwrap();
+        // Nobody has been at the new place yet.
+        assert_eq!(Workspace::present_root(&state_dir, &before), before);
+        keep(&after);
+        assert_eq!(Workspace::present_root(&state_dir, &before), after);
+        // Something else stands where it was.
+        fs::create_dir_all(before.join(".team")).unwrap();
+        assert_eq!(Workspace::present_root(&state_dir, &before), after);
+        assert!(!read_record(&state_dir).unwrap().is_of(&fs::metadata(before.join(".team")).unwrap()));
     }
 }

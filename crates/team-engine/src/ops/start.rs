@@ -15,8 +15,8 @@ use crate::error::EngineError;
 use crate::guardian;
 use crate::launch;
 use crate::process;
-use crate::store::Store;
 use crate::seat_file::SEAT_VARIABLE;
+use crate::store::Store;
 use crate::wish;
 use crate::workspace::{self, Workspace};
 
@@ -90,8 +90,11 @@ impl Engine {
         let seen = refuse_started(&root, &spec.key)?;
         let (source, _) = team_spec::copy_into(&source)?;
         let spec = team_spec::compile(&source, &super::files::known())?;
-        spec.save(&source.dir)
-            .map_err(|error| EngineError::Io { doing: "write the spec into", path: source.dir.clone(), source: error })?;
+        spec.save(&source.dir).map_err(|error| EngineError::Io {
+            doing: "write the spec into",
+            path: source.dir.clone(),
+            source: error,
+        })?;
         let workspace = Workspace::open(&root)?;
         if let Some(store) = seen {
             store.keep_for_others();
@@ -116,9 +119,8 @@ impl Engine {
         let mut engine = Self::open(scope)?;
         let key = engine.team()?;
         engine.see_lost(&key)?;
-        let dir = PathBuf::from(
-            engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default(),
-        );
+        let dir =
+            PathBuf::from(engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default());
         let home = engine.workspace.team_root().join(key.as_str());
         let dir = if home.is_dir() { home } else { dir };
         let (source, spec) = read_team(&engine.workspace.root.clone(), Some(&dir), None)?;
@@ -137,7 +139,8 @@ impl Engine {
     /// A team whose server ended with nobody there to see it is recorded as lost first.
     fn see_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
         let gone = |state: &State| {
-            let team = state.teams.get(key).is_some_and(|it| it.state == TeamState::Running && it.has_live_seats());
+            let team =
+                state.teams.get(key).is_some_and(|it| it.state == TeamState::Running && it.has_live_seats());
             team && state.server.as_ref().is_some_and(|it| !process::is_alive(&it.process))
         };
         if gone(&self.store()?.state) {
@@ -215,7 +218,8 @@ impl Engine {
         self.follow_tended(limit, |state| {
             let team = state.teams.get(key)?;
             let now = clock.now();
-            let seats: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+            let seats: Vec<SeatProgress> =
+                team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
             for seat in &seats {
                 if !shown.contains(seat) {
                     progress(seat);
@@ -229,9 +233,15 @@ impl Engine {
             (settled || team.state != TeamState::Running).then_some(())
         })?;
         let store = self.store()?;
-        let team = store.state.teams.get(key).ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
-        let agents: Vec<SeatProgress> = team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
-        let ready = team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
+        let team = store
+            .state
+            .teams
+            .get(key)
+            .ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
+        let agents: Vec<SeatProgress> =
+            team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+        let ready =
+            team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
         Ok(Started {
             ready,
             ready_signal: if ready { "every agent is proved able to take a message" } else { "" }.to_owned(),
@@ -245,9 +255,7 @@ impl Engine {
 }
 
 pub(crate) fn attach_commands<'a>(key: &TeamKey, agents: impl Iterator<Item = &'a AgentName>) -> Vec<String> {
-    agents
-        .map(|it| decide::command_for(&format!("attach {it}"), key))
-        .collect()
+    agents.map(|it| decide::command_for(&format!("attach {it}"), key)).collect()
 }
 
 fn seat_progress(name: &AgentName, seat: &team_model::Seat) -> SeatProgress {
@@ -297,8 +305,11 @@ fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf
     }
     match workspace::discover(None, cwd) {
         Ok(found) => Ok(found),
-        Err(_) => std::fs::canonicalize(cwd)
-            .map_err(|source| EngineError::Io { doing: "enter", path: cwd.to_owned(), source }),
+        Err(_) => std::fs::canonicalize(cwd).map_err(|source| EngineError::Io {
+            doing: "enter",
+            path: cwd.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -335,7 +346,9 @@ fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineErr
 /// tmux and every seat's program must be there before anything is written.
 fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
     team_tmux::find_tmux(&process::search_path())?;
-    let env = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect();
+    let env = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
     for seat in &spec.seats {
         if let Some(provider) = team_provider::provider(&seat.provider) {
             launch::program_of(provider, &env)?;
