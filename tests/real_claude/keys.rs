@@ -32,7 +32,7 @@ fn where_the_bell_is_not_heard_an_idle_agent_is_typed_into_and_nobody_else() {
     let behind = team.send("stub: say behind the question");
     team.wait_for_step(&behind, "held");
     assert_eq!(team.receipt(&behind)["reason"], "dialog");
-    assert!(team.screen().contains("Do you want to proceed?"), "{}", team.screen());
+    team.wait_for_screen("Do you want to proceed?");
     assert!(!team.crew.ws.path().join("y").exists());
     team.press(&["1"]);
     team.wait_for_step(&behind, "answered");

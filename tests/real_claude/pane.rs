@@ -38,7 +38,7 @@ fn a_person_may_interrupt_answer_and_type_and_nothing_is_lost() {
     team.wait_for_step(&behind, "submitted");
     assert_eq!(team.coder()["activity"]["state"], "awaiting_approval");
     assert!(team.crew.ws.ok(["status"]).contains("AWAITING_APPROVAL"));
-    assert!(team.screen().contains("Do you want to proceed?"), "{}", team.screen());
+    team.wait_for_screen("Do you want to proceed?");
     team.press(&["1"]);
     team.wait_for_step(&behind, "answered");
     team.wait_for_step(&asks, "answered");
