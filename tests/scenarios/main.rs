@@ -14,5 +14,6 @@ mod secrets;
 mod spine;
 mod start;
 mod status;
+mod sweep;
 mod typing;
 mod unbound;

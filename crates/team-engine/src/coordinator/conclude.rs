@@ -57,9 +57,7 @@ impl Core {
     /// The line that announced what goes on in a lane: that of its first message.
     pub(super) fn announced(&self, at: &SeatKey, ids: &[MessageId]) -> Option<u64> {
         let team = self.store.state.teams.get(&at.0)?;
-        ids.iter()
-            .filter_map(|id| Some(team.message(id)?.receipts.get(&at.1)?.attempt.as_ref()?.seq))
-            .min()
+        ids.iter().filter_map(|id| Some(team.message(id)?.receipts.get(&at.1)?.attempt.as_ref()?.seq)).min()
     }
 
     fn open_attempts(&self, at: &SeatKey) -> Vec<Open> {
@@ -90,7 +88,8 @@ impl Core {
             look.conclude_at = Some(now + LOOK_AGAIN);
         }
         let mut ends = Vec::new();
-        let (bell, keys): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|it| it.channel == Channel::Bell);
+        let (bell, keys): (Vec<Open>, Vec<Open>) =
+            open.into_iter().partition(|it| it.channel == Channel::Bell);
         for it in bell {
             ends.extend(self.end_of_rung(at, it, over));
         }
@@ -106,7 +105,8 @@ impl Core {
         if open.is_empty() {
             return Ok(());
         }
-        let (bell, keys): (Vec<Open>, Vec<Open>) = open.into_iter().partition(|it| it.channel == Channel::Bell);
+        let (bell, keys): (Vec<Open>, Vec<Open>) =
+            open.into_iter().partition(|it| it.channel == Channel::Bell);
         let mut ends = Vec::new();
         for it in bell {
             ends.extend(self.end_of_rung(at, it, true));
@@ -189,7 +189,9 @@ impl Core {
                     Vec::new()
                 }
                 Draft::Another => unknown(open, "the coordinator ended while it was typing", true),
-                Draft::NotShown if over => unknown(open, "the text was pasted and never seen in the composer", true),
+                Draft::NotShown if over => {
+                    unknown(open, "the text was pasted and never seen in the composer", true)
+                }
                 Draft::NotShown => Vec::new(),
             },
             Trace::Entered => {
@@ -237,7 +239,9 @@ impl Core {
         let Some(pane) = self.pane_of(at) else { return Ok(Draft::NotShown) };
         let Some(shown) = self.terminal.screen(pane)? else { return Ok(Draft::NotShown) };
         let (composer, dialog) = self.composer(at, &shown);
-        let Some(Composer::Holds(text)) = composer.filter(|_| dialog.is_none()) else { return Ok(Draft::NotShown) };
+        let Some(Composer::Holds(text)) = composer.filter(|_| dialog.is_none()) else {
+            return Ok(Draft::NotShown);
+        };
         let ids: Vec<MessageId> = open.iter().map(|it| it.id.clone()).collect();
         Ok(if shows(&text, &self.typed_text(at, &ids)?) { Draft::Ours } else { Draft::Another })
     }

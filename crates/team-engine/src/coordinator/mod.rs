@@ -107,7 +107,12 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
             clock.clone(),
             Arc::new(RealProcesses),
             fail,
-        )?;
+        )
+        .inspect_err(|error| {
+            if matches!(error, EngineError::Died(_)) {
+                die();
+            }
+        })?;
         announce("ready");
         let place = Place {
             lock: inode,
@@ -202,8 +207,7 @@ impl Running {
                 }
                 Err(EngineError::Died(died)) => {
                     tracing::error!("{died}");
-                    // A failpoint: as if killed, without any farewell.
-                    nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).ok();
+                    die();
                     break Ok(());
                 }
                 Err(EngineError::Tmux(error)) => {
@@ -409,6 +413,11 @@ impl Watches {
             self.dirs.insert(dir.to_owned());
         }
     }
+}
+
+/// Ends at a failpoint: as if killed, without any farewell.
+fn die() {
+    nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).ok();
 }
 
 /// Tells a waiting starter one word.

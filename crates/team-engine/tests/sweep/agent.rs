@@ -123,7 +123,10 @@ impl Agent {
         match self.age {
             1 => {
                 let native = self.seat.native.clone().unwrap();
-                around.observe(&self.seat, Event::SessionStarted { spawn, native, source: "startup".to_owned() });
+                around.observe(
+                    &self.seat,
+                    Event::SessionStarted { spawn, native, source: "startup".to_owned() },
+                );
                 return true;
             }
             2 => {
@@ -262,7 +265,8 @@ impl Agent {
         let native = &self.seat.native;
         for text in &self.transcript[self.written..] {
             let content = json!({ "role": "user", "content": text });
-            let line = json!({ "type": "user", "promptSource": "user", "sessionId": native, "message": content });
+            let line =
+                json!({ "type": "user", "promptSource": "user", "sessionId": native, "message": content });
             writeln!(file, "{line}").unwrap();
         }
         self.written = self.transcript.len();

@@ -78,7 +78,11 @@ fn messages(world: &World, log: &Log, point: &str) -> Tally {
                     .is_some_and(|it| it.receipts[agent].step == ReceiptStep::Unknown);
             tally.unknown += usize::from(unknown);
             let fits = if unknown { copies <= 1 } else { copies == 1 };
-            assert!(fits, "{point}: {id} reached {agent} of {team} {copies} times ({last:?})\n{}", world.log_end());
+            assert!(
+                fits,
+                "{point}: {id} reached {agent} of {team} {copies} times ({last:?})\n{}",
+                world.log_end()
+            );
         }
     }
     if tally.unknown > 0 {
@@ -102,7 +106,12 @@ fn results(world: &World, log: &Log, point: &str) {
         sent.brief && text.iter().any(|it| find_message_ids(it).contains(&sent.id))
     };
     let expected = world.sent.iter().filter(reported).count();
-    assert_eq!(results.len(), expected, "{point}: each brief that arrived has one result\n{}", world.log_end());
+    assert_eq!(
+        results.len(),
+        expected,
+        "{point}: each brief that arrived has one result\n{}",
+        world.log_end()
+    );
 }
 
 fn seats(world: &World, point: &str) {
@@ -121,10 +130,19 @@ fn nothing_is_left(world: &mut World, point: &str) {
     assert!(state.coordinator.is_none() && state.server.is_none(), "{point}\n{}", world.log_end());
     for team in state.teams.values() {
         assert_eq!(team.state, TeamState::Stopped, "{point}");
-        assert!(!team.has_live_seats() && team.tasks.len() + team.results.uncollected.len() == 0 || team.messages.values().any(|it| it.receipts.values().any(|it| it.step == ReceiptStep::Unknown)), "{point}: {team:?}");
+        assert!(
+            !team.has_live_seats() && team.tasks.len() + team.results.uncollected.len() == 0
+                || team
+                    .messages
+                    .values()
+                    .any(|it| it.receipts.values().any(|it| it.step == ReceiptStep::Unknown)),
+            "{point}: {team:?}"
+        );
     }
     let left = files(&world.workspace.state_dir.join("seats"));
-    let secret = |it: &String| it.ends_with(".env") || (it.contains("/inbox/") && it.ends_with(".txt") && !it.contains("/taken/"));
+    let secret = |it: &String| {
+        it.ends_with(".env") || (it.contains("/inbox/") && it.ends_with(".txt") && !it.contains("/taken/"))
+    };
     let left: Vec<_> = left.into_iter().filter(secret).collect();
     assert_eq!(left, Vec::<String>::new(), "{point}: files");
 }
@@ -133,7 +151,11 @@ fn files(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let path = entry.path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path.to_string_lossy().into_owned()) }
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path.to_string_lossy().into_owned())
+        }
     }
     found
 }

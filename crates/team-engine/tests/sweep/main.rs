@@ -88,7 +88,11 @@ fn lock_out(
     let mut cursor = world.store.journal().cursor_start().unwrap();
     let mut each = |line: &team_engine::store::Line| {
         if let By::Coordinator { epoch: by } = &line.by {
-            assert!(*by >= newest || *by != epoch, "{point}: line {} was written after a take-over", line.seq);
+            assert!(
+                *by >= newest || *by != epoch,
+                "{point}: line {} was written after a take-over",
+                line.seq
+            );
             newest = newest.max(*by);
         }
     };
@@ -139,7 +143,10 @@ fn sweep(kind: &str, tried: usize, one: impl Fn(&str) -> Tally + Sync) {
     assert!(total.unknown * 20 <= total.receipts, "{kind}: {total:?}");
     for effect in ["server", "spawn", "paste", "enter", "ring", "stop", "server_stop"] {
         for when in ["before", "orphan", "after"] {
-            assert!(by_effect.contains_key(format!("{effect}:{when}").as_str()), "no {effect}:{when}: {by_effect:?}");
+            assert!(
+                by_effect.contains_key(format!("{effect}:{when}").as_str()),
+                "no {effect}:{when}: {by_effect:?}"
+            );
         }
     }
 }

@@ -14,7 +14,8 @@ use team_engine::store::Store;
 use team_engine::wish;
 use team_engine::workspace::Workspace;
 use team_model::{
-    AgentName, Body, By, MessageId, MessageKind, ReceiptStep, SeatSpec, SeatState, SpawnId, State, TeamKey, TeamState,
+    AgentName, Body, By, MessageId, MessageKind, ReceiptStep, SeatSpec, SeatState, SpawnId, State, TeamKey,
+    TeamState,
 };
 use team_tmux::{Exit, FakeInput, FakeTerminal, Pane};
 
@@ -77,7 +78,9 @@ fn name_of(number: usize) -> AgentName {
 fn directory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let builder = tempfile::Builder::new().prefix("ta-").to_owned();
-    if memory.is_dir() && let Ok(dir) = builder.tempdir_in(memory) {
+    if memory.is_dir()
+        && let Ok(dir) = builder.tempdir_in(memory)
+    {
         return dir;
     }
     builder.tempdir().unwrap()
@@ -177,7 +180,8 @@ impl World {
         fail: Arc<Failpoints>,
     ) -> impl FnOnce() -> Result<Core, EngineError> + use<> {
         let terminal = Box::new(self.terminal.unclaimed());
-        let (workspace, clock, processes) = (self.workspace.clone(), self.clock.clone(), self.processes.clone());
+        let (workspace, clock, processes) =
+            (self.workspace.clone(), self.clock.clone(), self.processes.clone());
         move || {
             let store = Store::open(&workspace)?;
             Core::take_over(workspace, store, terminal, clock, processes, fail)
@@ -295,9 +299,17 @@ impl World {
         let number = self.sent.len();
         let team = teams()[number % 2].clone();
         let brief = number % 4 < 2;
-        let to = if number % 13 == 12 { "all".to_owned() } else { name_of(1 + (number / 2) % self.plot.agents).to_string() };
+        let to = if number % 13 == 12 {
+            "all".to_owned()
+        } else {
+            name_of(1 + (number / 2) % self.plot.agents).to_string()
+        };
         let long = number % 5 == 4;
-        let text = if long { (0..14).map(|it| format!("line {it} of {number}\n")).collect() } else { format!("word {number}") };
+        let text = if long {
+            (0..14).map(|it| format!("line {it} of {number}\n")).collect()
+        } else {
+            format!("word {number}")
+        };
         let command = SendCommand {
             team: team.clone(),
             sender: Sender::Person,
