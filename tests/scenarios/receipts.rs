@@ -226,7 +226,7 @@ fn a_report_of_an_earlier_start_counts_and_is_marked_late() {
     );
     crew.ws.write("stay", &stay);
     let lines = format!(
-        "setsid env -i PATH=\"$PATH\" EXE=\"$TEAM_AGENT_EXE\" SEAT=\"$TEAM_AGENT_SEAT\" sh '{root}/stay' &\nwhile ! grep -q report_result '{root}/served'; do sleep 0.05; done\n"
+        "setsid env -i PATH=\"$PATH\" EXE=\"$TEAM_AGENT_EXE\" SEAT=\"$TEAM_AGENT_SEAT\" sh '{root}/stay' &\nwhile ! grep -q '\"id\":2' '{root}/served'; do sleep 0.05; done\n"
     );
     let (said, code) = crew.shell("w1", &lines);
     assert_eq!(code, 0, "{said}");
