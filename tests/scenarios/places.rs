@@ -161,6 +161,9 @@ fn the_tmux_socket_may_be_removed_under_a_live_team() {
     let socket = server_socket(&crew);
     let pid = crew.status()["agents"]["w1"]["session"]["pid"].clone();
     fs::remove_file(&socket).expect("it is there");
+    crew.ws.ok(["attach", "w1", "--json"]);
+    assert!(socket.exists());
+    fs::remove_file(&socket).expect("it is back");
     crew.ask("w1", "is the line dead?");
     // A coordinator that comes later finds it too.
     fs::remove_file(&socket).ok();

@@ -81,22 +81,32 @@ impl Engine {
         let key = self.team()?;
         let before = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
         let already = before.state == TeamState::Stopped;
-        let live: Vec<String> =
-            before.seats.iter().filter(|(_, it)| it.state.is_live()).map(|(name, _)| name.to_string()).collect();
+        let live: Vec<String> = before
+            .seats
+            .iter()
+            .filter(|(_, it)| it.state.is_live())
+            .map(|(name, _)| name.to_string())
+            .collect();
         if !already {
             self.ask(&Request::Shutdown { team: key.to_string(), now })?;
             let limit = self.clock.elapsed() + SHUTDOWN;
             let done = self.follow_tended(limit, |state| {
                 let team = state.teams.get(&key);
                 let stopped = team.is_none_or(|it| matches!(it.state, TeamState::Stopped | TeamState::Lost));
-                let any = state.teams.values().any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
+                let any = state
+                    .teams
+                    .values()
+                    .any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
                 // The last team takes the server and the coordinator with it.
                 (stopped && (any || state.coordinator.is_none())).then_some(())
             })?;
             if done.is_none() {
                 return Err(EngineError::NotYet {
                     message: format!("team `{key}` is still shutting down"),
-                    hint: Some(format!("run `{}` to see what still runs", decide::command_for("status", &key))),
+                    hint: Some(format!(
+                        "run `{}` to see what still runs",
+                        decide::command_for("status", &key)
+                    )),
                 });
             }
             self.forget_secrets(&key);
@@ -123,9 +133,12 @@ impl Engine {
         self.team = Some(name.to_owned());
         let key = self.team()?;
         if !confirm {
-            return Err(Refusal::new("not_confirmed", format!("deleting team `{key}` forgets its tasks, messages and results"))
-                .with_hint(format!("run `team-agent delete {key} --confirm` to do it"))
-                .into());
+            return Err(Refusal::new(
+                "not_confirmed",
+                format!("deleting team `{key}` forgets its tasks, messages and results"),
+            )
+            .with_hint(format!("run `team-agent delete {key} --confirm` to do it"))
+            .into());
         }
         self.ask(&Request::Delete { team: key.to_string() })?;
         let home = self.workspace.team_root().join(key.as_str());
@@ -147,9 +160,11 @@ impl Engine {
         let store = self.store()?;
         let team = self.team_state(&key)?;
         let restart = format!("run `{}` to start it again", decide::command_for("restart", &key));
-        let server = store.state.server.as_ref().filter(|it| process::is_alive(&it.process)).ok_or_else(|| {
-            Refusal::new("team_stopped", format!("team `{key}` has no terminal: it is not running")).with_hint(restart)
-        })?;
+        let server =
+            store.state.server.as_ref().filter(|it| process::is_alive(&it.process)).ok_or_else(|| {
+                Refusal::new("team_stopped", format!("team `{key}` has no terminal: it is not running"))
+                    .with_hint(restart)
+            })?;
         let pane = match agent {
             None => None,
             Some(name) => {
@@ -157,21 +172,36 @@ impl Engine {
                 let live = matches!(seat.state, SeatState::Starting | SeatState::Running);
                 let pane = seat.spawn.as_ref().filter(|_| live).and_then(|it| it.pane.clone());
                 Some(pane.ok_or_else(|| {
-                    Refusal::new("no_session", format!("agent `{found}` has no session ({})", seat.state.as_str()))
-                        .with_hint(format!(
-                            "run `{}` to see why",
-                            decide::command_for(&format!("explain {found}"), &key)
-                        ))
+                    Refusal::new(
+                        "no_session",
+                        format!("agent `{found}` has no session ({})", seat.state.as_str()),
+                    )
+                    .with_hint(format!(
+                        "run `{}` to see why",
+                        decide::command_for(&format!("explain {found}"), &key)
+                    ))
                 })?)
             }
         };
         let tmux = team_tmux::find_tmux(&process::search_path())?;
         let endpoint = team_tmux::Endpoint { tmux, socket: PathBuf::from(&server.socket) };
-        let pane = pane.map(|it| it.parse()).transpose().map_err(|_| EngineError::Gone {
-            what: "pane of",
-            id: agent.unwrap_or_default().to_owned(),
-        })?;
+        if !endpoint.socket.exists() {
+            // Looking for a live server whose socket was removed makes it put the socket back.
+            let known = team_tmux::ServerInfo {
+                pid: server.process.pid,
+                start_time: server.process.start,
+                version: server.version.clone(),
+            };
+            let _ = team_tmux::Terminal::probe(&mut team_tmux::Tmux::new(endpoint.clone(), Some(known)));
+        }
+        let pane = pane
+            .map(|it| it.parse())
+            .transpose()
+            .map_err(|_| EngineError::Gone { what: "pane of", id: agent.unwrap_or_default().to_owned() })?;
         let argv = team_tmux::attach_argv(&endpoint, &team.session_name, pane, !may_type);
-        Ok(AttachTarget { argv, env_remove: team_tmux::ATTACH_REMOVES.iter().map(|it| (*it).to_owned()).collect() })
+        Ok(AttachTarget {
+            argv,
+            env_remove: team_tmux::ATTACH_REMOVES.iter().map(|it| (*it).to_owned()).collect(),
+        })
     }
 }
