@@ -68,6 +68,25 @@ fn a_cleared_conversation_is_followed_and_a_killed_program_is_told_and_resumed()
     team.press(&["Enter"]);
     team.wait("another conversation is known", || team.crew.native("coder") != before);
     team.wait_for("idle");
+
+    // Back to the first, and away again.
+    team.press(&["-l", "/resume"]);
+    team.wait_for_screen("/resume");
+    team.press(&["Enter"]);
+    team.wait_for_screen("Ctrl+A to show all projects");
+    team.press(&["Enter"]);
+    team.wait("the first conversation goes on", || team.crew.native("coder") == before);
+    team.wait_for("idle");
+    let asked = team.send("which word was it?");
+    team.wait_for_step(&asked, "answered");
+    assert!(team.asked("which word was it?").body.to_string().contains("the word is heron"));
+    team.was_taken_once("which word was it?");
+    team.press(&["-l", "/clear"]);
+    team.wait_for_screen("/clear");
+    team.press(&["Enter"]);
+    team.wait("a third conversation is known", || team.crew.native("coder") != before);
+    team.wait_for("idle");
+
     // Of a conversation without a turn there is nothing to resume: the program has noted the command alone.
     team.crew.ws.ok(["shutdown"]);
     team.crew.ws.ok(["restart", "--headless"]);

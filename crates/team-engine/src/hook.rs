@@ -75,11 +75,8 @@ impl Caller {
     fn of(seat: &SeatFile, path: &Path, told: Option<&str>, event: &str, facts: &[Fact]) -> Option<Self> {
         let Some(told) = told else { return Some(Self { replaced: None }) };
         let live = SeatFile::live(path);
-        let known = seat.native.as_deref() == Some(told)
-            || seat.start_ids.iter().any(|it| it == told)
-            || live.as_ref().is_some_and(|it| it.native == told);
         let begun = facts.iter().find_map(|it| match it {
-            Fact::SessionStarted { source, .. } => Some(source),
+            Fact::SessionStarted { source, .. } => Some(source.as_str()),
             _ => None,
         });
         let caller = process::parent();
@@ -87,22 +84,22 @@ impl Caller {
             // Without it nothing is lost but the way to another conversation.
             let _ = LiveSession { native: told.to_owned(), client }.write(path);
         };
-        if known {
-            if let (Some(client), true) = (caller, begun.is_some()) {
-                keep(client);
-            }
-            return Some(Self { replaced: None });
+        let by_client = live.as_ref().is_some_and(|it| Some(&it.client) == caller.as_ref());
+        if let (Some(source @ ("clear" | "resume")), Some(live)) = (begun, &live)
+            && by_client
+            && live.native != told
+        {
+            keep(live.client.clone());
+            return Some(Self { replaced: Some(source.to_owned()) });
         }
-        let client = live.map(|it| it.client).filter(|it| Some(it) == caller.as_ref())?;
-        match begun {
-            Some(source) if matches!(source.as_str(), "clear" | "resume") => {
-                keep(client);
-                Some(Self { replaced: Some(source.clone()) })
-            }
-            // Its first call under the new id; the call that tells of the change may be a moment behind.
-            _ if event == DRAIN => Some(Self { replaced: None }),
-            _ => None,
+        let known = seat.native.as_deref() == Some(told)
+            || seat.start_ids.iter().any(|it| it == told)
+            || live.is_some_and(|it| it.native == told);
+        if let (true, Some(client), true) = (known, caller, begun.is_some()) {
+            keep(client);
         }
+        // Under a new id it may ask for messages a moment before it tells of the change.
+        (known || (by_client && event == DRAIN)).then_some(Self { replaced: None })
     }
 }
 
@@ -182,4 +179,56 @@ fn drain(seat: &SeatFile) -> Result<HookAnswer, EngineError> {
 pub fn print(answer: &HookAnswer) {
     let _ = std::io::stdout().lock().write_all(answer.stdout.as_bytes());
     let _ = std::io::stderr().lock().write_all(answer.stderr.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use team_model::ProcessIdentity;
+
+    use super::*;
+
+    /// Says what a call that tells this id counts as.
+    fn call(seat: &SeatFile, path: &Path, told: &str, event: &str, source: &str) -> &'static str {
+        let facts: Vec<Fact> = (event == "SessionStart")
+            .then(|| Fact::SessionStarted {
+                native_id: told.to_owned(),
+                source: source.to_owned(),
+                transcript: None,
+            })
+            .into_iter()
+            .collect();
+        match Caller::of(seat, path, Some(told), event, &facts) {
+            None => "foreign",
+            Some(Caller { replaced: None }) => "ours",
+            Some(Caller { replaced: Some(_) }) => "replaced",
+        }
+    }
+
+    #[test]
+    fn the_process_that_began_under_our_id_may_take_up_other_conversations_and_no_other_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("seat.json");
+        let seat: SeatFile = serde_json::from_value(serde_json::json!({
+            "workspace": "/w", "state_dir": "/s", "workspace_id": "w", "team": "current", "agent": "a", "spawn": "x-1",
+            "provider": "claude", "native": "one", "start_ids": ["one"], "argv": [], "cwd": "/w", "env_file": "/e",
+            "seat_dir": "/s", "config_home": "/c", "inbox": null, "bell": null,
+        }))
+        .unwrap();
+        let call = |told, event, source| call(&seat, &path, told, event, source);
+        assert_eq!(call("two", "SessionStart", "clear"), "foreign", "nobody is known yet");
+        assert_eq!(call("one", "SessionStart", "resume"), "ours", "a start that resumes is no change");
+        assert_eq!(call("two", "drain", ""), "ours");
+        assert_eq!(call("two", "Stop", ""), "foreign");
+        assert_eq!(call("two", "SessionStart", "startup"), "foreign");
+        assert_eq!(call("two", "SessionStart", "clear"), "replaced");
+        assert_eq!(call("two", "Stop", ""), "ours");
+        assert_eq!(call("two", "SessionStart", "compact"), "ours");
+        assert_eq!(call("one", "SessionStart", "resume"), "replaced", "back to the first");
+        assert_eq!(SeatFile::live(&path).unwrap().native, "one");
+
+        let client = ProcessIdentity { start: 1, ..process::parent().unwrap() };
+        LiveSession { native: "one".to_owned(), client }.write(&path).unwrap();
+        assert_eq!(call("three", "SessionStart", "clear"), "foreign", "another process");
+        assert_eq!(call("three", "drain", ""), "foreign");
+    }
 }
