@@ -1,4 +1,6 @@
 //! The state: what is true now, folded from the log. Bounded: what is settled leaves it.
+//!
+//! Long: one tree of types that is written into one snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
