@@ -50,5 +50,8 @@ fn where_the_bell_is_not_heard_an_idle_agent_is_typed_into_and_nobody_else() {
     for text in ["stub: say after", "stub: say behind the question", "stub: say beside the draft"] {
         team.was_taken_once(text);
     }
+    // What shows elsewhere that nothing was typed shows here what was.
+    let typing = team.typing();
+    assert!(typing.contains(&"paste-buffer") && typing.contains(&"send-keys"), "{typing:?}");
     team.finish();
 }

@@ -20,7 +20,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Logs what tmux is told, scripts included, and passes it on.
 const TMUX: &str = r#"printf '%s\n' "$*" >>'LOG'
 case " $* " in
-*" source-file - "*)
+*" source-file - "* | *" -C "*)
     tee -a 'LOG' | REAL "$@"
     exit ;;
 esac
@@ -179,13 +179,19 @@ impl Team {
         found.expect("it asks its model")
     }
 
-    /// Checks that our program has typed nothing so far.
-    pub(crate) fn no_keys_were_pressed(&self) {
+    /// The commands for typing that our program gave to tmux so far.
+    pub(crate) fn typing(&self) -> Vec<&'static str> {
         let log = fs::read_to_string(self.crew.ws.root().join("tmux.log")).unwrap_or_default();
         assert!(log.contains("new-session") || log.contains("new-window"), "the wrapper saw nothing:\n{log}");
-        for word in ["load-buffer", "set-buffer", "paste-buffer", "send-keys"] {
-            assert!(!log.contains(word), "`{word}`:\n{log}");
-        }
+        ["load-buffer", "set-buffer", "paste-buffer", "send-keys"]
+            .into_iter()
+            .filter(|it| log.contains(it))
+            .collect()
+    }
+
+    /// Checks that our program has typed nothing so far.
+    pub(crate) fn no_keys_were_pressed(&self) {
+        assert_eq!(self.typing(), Vec::<&str>::new());
     }
 
     /// Checks that the person's own files are as they were, and that nothing is left.

@@ -227,7 +227,8 @@ fn files_with_errors_are_listed_for_programs_too() {
             .collect();
         assert_eq!(places.len(), 3, "{answer}");
         assert!(places.iter().any(|it| it.contains("w2.md\":5:1 \"unknown key `tols`")), "{places:#?}");
-        let tools = error["details"].as_array().into_iter().flatten().any(|it| it["hint"] == "did you mean `tools`?");
+        let tools =
+            error["details"].as_array().into_iter().flatten().any(|it| it["hint"] == "did you mean `tools`?");
         assert!(tools, "{answer}");
     }
     ws.finish();
@@ -275,7 +276,8 @@ fn followed_events_come_line_by_line_and_end_with_their_reader() {
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     crew.ws.ok(["send", "w1", "a word for the log"]);
     let sent = lines.by_ref().map_while(Result::ok).find(|it| it.contains("message.accepted"));
-    let sent: serde_json::Value = serde_json::from_str(&sent.unwrap_or_default()).expect("each line is an object");
+    let sent: serde_json::Value =
+        serde_json::from_str(&sent.unwrap_or_default()).expect("each line is an object");
     assert!(sent["seq"].is_u64() && sent["event"]["type"] == "message.accepted", "{sent}");
     drop(lines);
     // Nothing is written any more, and still it notices.
@@ -315,10 +317,17 @@ fn a_send_that_waits_for_a_step_says_how_far_it_came() {
     assert_eq!(held.code, Some(0), "{}", held.snapshot());
     let not_yet = crew.ws.run(["send", "w1", "later still", "--wait", "answered", "--timeout", "0.2"]);
     assert_eq!(not_yet.code, Some(4), "{}", not_yet.snapshot());
-    assert!(not_yet.stderr.contains("not yet: ") && not_yet.stderr.contains("team-agent explain m-"), "{}", not_yet.stderr);
+    assert!(
+        not_yet.stderr.contains("not yet: ") && not_yet.stderr.contains("team-agent explain m-"),
+        "{}",
+        not_yet.stderr
+    );
     let answer = crew.ws.json(["send", "w1", "and more", "--wait", "answered", "--timeout", "0.2"]);
     assert_eq!(answer["error"]["code"], "not_yet", "{answer}");
-    assert!(answer["message_id"].is_string() && answer["receivers"][0]["receipt"]["step"].is_string(), "{answer}");
+    assert!(
+        answer["message_id"].is_string() && answer["receivers"][0]["receipt"]["step"].is_string(),
+        "{answer}"
+    );
     crew.finish();
 }
 
@@ -328,7 +337,8 @@ fn a_text_can_come_from_an_argument_a_file_or_standard_input() {
     let file = crew.ws.write("note.txt", "from a file\n");
     crew.ws.ok(["send", "w1", "from an argument", "--wait", "answered", "--timeout", "20"]);
     crew.ws.ok(["send", "w1", "-f", &file.to_string_lossy(), "--wait", "answered", "--timeout", "20"]);
-    let output = crew.ws.run_with_input(["send", "w1", "-", "--wait", "answered", "--timeout", "20"], "from a pipe\n");
+    let output =
+        crew.ws.run_with_input(["send", "w1", "-", "--wait", "answered", "--timeout", "20"], "from a pipe\n");
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     for part in ["from an argument", "from a file", "from a pipe"] {
         assert_eq!(crew.texts("w1").iter().filter(|it| it.contains(part)).count(), 1, "{part}");
@@ -361,7 +371,8 @@ fn a_screen_is_shown_in_a_terminal_only_and_the_command_for_it_is_told() {
     assert_eq!(output.code, Some(3), "{}", output.snapshot());
     assert!(output.stderr.contains("in a terminal"), "{}", output.snapshot());
     let answer = crew.ws.json(["attach", "w1"]);
-    let argv: Vec<&str> = answer["argv"].as_array().into_iter().flatten().filter_map(|it| it.as_str()).collect();
+    let argv: Vec<&str> =
+        answer["argv"].as_array().into_iter().flatten().filter_map(|it| it.as_str()).collect();
     assert!(argv.contains(&"-r") && argv.contains(&"-S"), "{answer}");
     let answer = crew.ws.json(["attach", "w1", "--type"]);
     assert!(!answer.to_string().contains("\"-r\""), "{answer}");
@@ -374,7 +385,8 @@ fn a_profile_made_first_of_all_is_private_and_can_never_be_committed() {
     git(&ws, &["init", "-q"]);
     ws.ok(["profile", "init", "login-one", "--auth-mode", "subscription", "--workspace", "."]);
     let profile = ".team/current/profiles/login-one.env";
-    let mode = fs::metadata(ws.path().join(profile)).map(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()));
+    let mode = fs::metadata(ws.path().join(profile))
+        .map(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()));
     assert_eq!(mode.expect("it was written") & 0o777, 0o600);
     git(&ws, &["add", "-A"]);
     let tracked = git(&ws, &["ls-files"]);

@@ -92,8 +92,13 @@ impl<'a> Checked<'a> {
         let seen = self.seen.entry(command.to_owned()).or_default();
         if answer["ok"] == true {
             let named = schema["oneOf"][0]["properties"].as_object().expect("the first form is the good one");
-            let unnamed: Vec<_> =
-                answer.as_object().into_iter().flatten().map(|it| it.0).filter(|it| !named.contains_key(*it)).collect();
+            let unnamed: Vec<_> = answer
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|it| it.0)
+                .filter(|it| !named.contains_key(*it))
+                .collect();
             assert!(unnamed.is_empty(), "{words:?}: {unnamed:?} in no schema");
             seen.0 += 1;
         } else {

@@ -17,3 +17,4 @@ mod status;
 mod sweep;
 mod typing;
 mod unbound;
+mod words;

@@ -29,7 +29,8 @@ fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
     let agents = status["agents"].as_object().expect("there are agents");
     assert_eq!(agents.len(), 3, "{status}");
     for (name, agent) in agents {
-        let line = text.lines().find(|it| it.starts_with(name.as_str())).unwrap_or_else(|| panic!("{name}: {text}"));
+        let line =
+            text.lines().find(|it| it.starts_with(name.as_str())).unwrap_or_else(|| panic!("{name}: {text}"));
         let doing = agent["activity"]["state"].as_str().unwrap_or_default();
         assert!(line.to_lowercase().contains(doing), "{line} - {agent}");
         assert!(line.contains("fake"), "{line}");
@@ -42,7 +43,8 @@ fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
         .filter_map(|it| it.find(" fake ").map(|at| columns(&it[..at])))
         .collect();
     assert!(wide.len() == 3 && wide.iter().all(|it| *it == wide[0]), "{text}");
-    let waits = status["attention"].as_array().into_iter().flatten().find(|it| it["kind"] == "awaiting_approval");
+    let waits =
+        status["attention"].as_array().into_iter().flatten().find(|it| it["kind"] == "awaiting_approval");
     assert_eq!(waits.map(|it| &it["command"]), Some(&"team-agent attach 研究员 --type".into()), "{status}");
     crew.finish();
 }
@@ -99,7 +101,11 @@ fn a_team_whose_terminals_were_taken_away_is_lost_and_says_how_to_go_on() {
     let status = crew.status();
     assert_eq!(status["ready"], false, "{status}");
     let w1 = &status["agents"]["w1"];
-    assert_eq!((&w1["session"]["state"], &w1["session"]["pid"]), (&"stopped".into(), &serde_json::Value::Null), "{w1}");
+    assert_eq!(
+        (&w1["session"]["state"], &w1["session"]["pid"]),
+        (&"stopped".into(), &serde_json::Value::Null),
+        "{w1}"
+    );
     assert_eq!(w1["activity"]["state"], "unknown", "{w1}");
     let text = crew.ws.ok(["status"]);
     assert!(text.contains("LOST") && text.contains("\n  team-agent restart\n"), "{text}");

@@ -109,12 +109,12 @@ impl EngineError {
     /// Says which exit code it has.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Refused(_) | Self::Spec(_)
+            Self::Refused(_)
+            | Self::Spec(_)
             | Self::Locate(_)
             | Self::Copy(_)
-            | Self::Profile(_) | Self::Unsupported(_) => {
-                ErrorKind::User
-            }
+            | Self::Profile(_)
+            | Self::Unsupported(_) => ErrorKind::User,
             Self::Workspace(WorkspaceError::NoTeam(_)) | Self::Gone { .. } => ErrorKind::User,
             Self::Workspace(_)
             | Self::Log(_)
@@ -191,7 +191,9 @@ impl EngineError {
             Self::Profile(error) => error.hint(),
             Self::Tmux(error) => error.hint(),
             Self::Unsupported(error) => error.hint(),
-            Self::NoProgram { program } => Some(format!("install `{program}`, or put its directory on the PATH")),
+            Self::NoProgram { program } => {
+                Some(format!("install `{program}`, or put its directory on the PATH"))
+            }
             Self::Coordinator(_) => {
                 Some("run `team-agent coordinator --foreground` to see what it says".to_owned())
             }

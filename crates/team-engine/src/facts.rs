@@ -60,7 +60,9 @@ pub fn event(
             }
             Seen::DialogOpen => activity(ActivityKind::Unknown, Some("a dialog is open".to_owned()), None),
             Seen::Compacting => activity(ActivityKind::Compacting, None, None),
-            Seen::Shell => activity(ActivityKind::Idle, Some("a background command runs on".to_owned()), None),
+            Seen::Shell => {
+                activity(ActivityKind::Idle, Some("a background command runs on".to_owned()), None)
+            }
             Seen::Unknown { word } => {
                 activity(ActivityKind::Unknown, Some(format!("the program says `{word}`")), None)
             }

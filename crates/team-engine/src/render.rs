@@ -10,7 +10,13 @@ use crate::store::Store;
 pub const BLOCK: usize = 64 * 1024;
 
 /// Renders what a worker is told at its start: the common part, then its role's instructions.
-pub fn start_text(team: &Team, agent: &AgentName, seat: &Seat, instructions: &str, tools: &ToolNames) -> String {
+pub fn start_text(
+    team: &Team,
+    agent: &AgentName,
+    seat: &Seat,
+    instructions: &str,
+    tools: &ToolNames,
+) -> String {
     let peers: Vec<(&str, &str)> = team
         .seats
         .iter()

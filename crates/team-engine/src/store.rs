@@ -81,6 +81,10 @@ impl Payload for Entry {
     fn keys(&self) -> Vec<String> {
         keys(&self.0)
     }
+
+    fn read_quickly(json: &str) -> Option<Self> {
+        Event::read_quickly(json).map(Self)
+    }
 }
 
 /// The words under which an event is found again once it has left the state.

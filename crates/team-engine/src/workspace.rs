@@ -205,7 +205,8 @@ impl Workspace {
     /// Whoever comes without `XDG_STATE_HOME` looks in the usual place and finds there where the state is.
     fn leave_pointer(&self) -> Result<(), WorkspaceError> {
         let Some(usual) = usual_state_root() else { return Ok(()) };
-        if self.state_dir.starts_with(&usual) {
+        // Whoever has no home may have been started from anywhere: nothing is left in the one the system knows.
+        if is_homeless() || self.state_dir.starts_with(&usual) {
             return Ok(());
         }
         let pointer = usual.join(format!("{}.at", self.id));
@@ -286,9 +287,12 @@ fn state_of(named: &Named, root: &Path) -> Result<PathBuf, WorkspaceError> {
             return Ok(dir);
         }
     }
-    let homeless = std::env::var_os("HOME").is_none_or(|it| it.is_empty());
-    let said = named.state.clone().filter(|it| homeless && is_acceptable(it, root, &named.id));
+    let said = named.state.clone().filter(|it| is_homeless() && is_acceptable(it, root, &named.id));
     Ok(said.unwrap_or(here))
+}
+
+fn is_homeless() -> bool {
+    std::env::var_os("HOME").is_none_or(|it| it.is_empty())
 }
 
 /// Where state is without `XDG_STATE_HOME`.

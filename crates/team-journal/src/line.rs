@@ -76,6 +76,12 @@ pub trait Payload: Serialize + DeserializeOwned + Clone {
 
     /// Returns the keys under which the event can be found.
     fn keys(&self) -> Vec<String>;
+
+    /// Reads an event from exactly this JSON by a way that is quicker than the usual one, if the type has one for it;
+    /// what this returns must be what the usual way returns.
+    fn read_quickly(_json: &str) -> Option<Self> {
+        None
+    }
 }
 
 /// One line of the log.
@@ -126,11 +132,32 @@ pub(crate) struct Wire<B, E> {
     event: E,
 }
 
-impl<B: DeserializeOwned, E: DeserializeOwned> Wire<B, E> {
+/// What stands before the event where [`encode`] has written the line.
+#[derive(Deserialize)]
+struct Front<B> {
+    seq: u64,
+    #[serde(with = "stamp")]
+    ts: DateTime<Utc>,
+    v: u32,
+    prev: Digest,
+    #[serde(default)]
+    more: u32,
+    #[serde(default)]
+    team: Option<String>,
+    by: B,
+}
+
+/// Between the front of a line and its event. Within a string its quotes would be escaped.
+const EVENT: &str = ",\"event\":";
+
+impl<B: DeserializeOwned, E: Payload> Wire<B, E> {
     /// Reads a line without its newline.
     pub(crate) fn parse(bytes: &[u8], known: u32) -> Result<Parsed<B, E>> {
         // Checked as a whole, which is cheaper than string by string.
         let Ok(text) = std::str::from_utf8(bytes) else { return Ok(Parsed::Bad) };
+        if let Some(parsed) = Self::parse_quickly(text, known) {
+            return Ok(parsed);
+        }
         match serde_json::from_str::<Self>(text) {
             Ok(wire) if wire.v <= known => {
                 let Self { seq, ts, v, prev, more, team, by, event } = wire;
@@ -140,6 +167,17 @@ impl<B: DeserializeOwned, E: DeserializeOwned> Wire<B, E> {
             // A newer program's line must not pass for damage.
             Err(_) => Header::parse(bytes, known).map(|_| Parsed::Bad),
         }
+    }
+}
+
+impl<B: DeserializeOwned, E: Payload> Wire<B, E> {
+    /// Reads a line of the usual form, so that its event is gone over once; for everything else there is the usual way.
+    fn parse_quickly(text: &str, known: u32) -> Option<Parsed<B, E>> {
+        let at = memchr::memmem::find(text.as_bytes(), EVENT.as_bytes())?;
+        let event = E::read_quickly(text[at + EVENT.len()..].strip_suffix('}')?)?;
+        let front: Front<B> = serde_json::from_str(&[&text[..at], "}"].concat()).ok()?;
+        let Front { seq, ts, v, prev, more, team, by } = front;
+        (v <= known).then(|| Parsed::Line(Line { seq, ts, v, prev, team, by, event }, more))
     }
 }
 

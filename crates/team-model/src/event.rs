@@ -736,21 +736,22 @@ pub enum Event {
 
 impl Event {
     /// Reads an event as a line of the log holds it; what this version cannot read is unknown.
-    ///
-    /// A log is read whole where there is no snapshot, so the form in which lines are written is read quickly.
     pub fn read(json: &str) -> Self {
-        let quick = || {
-            let (word, rest) = json.strip_prefix("{\"type\":\"")?.split_once('"')?;
-            let rest = rest.strip_prefix(',').or_else(|| (rest == "}").then_some(rest))?;
-            let plain = |it: u8| it.is_ascii_lowercase() || matches!(it, b'.' | b'_');
-            if !word.bytes().all(plain) {
-                return None;
-            }
-            // The same with the type in front: {"a.b":{..}}.
-            let text = ["{\"", word, "\":{", rest, "}"].concat();
-            serde_json::from_str::<Quick>(&text).ok().map(Self::from)
-        };
-        quick().or_else(|| serde_json::from_str(json).ok()).unwrap_or(Self::Unknown)
+        Self::read_quickly(json).or_else(|| serde_json::from_str(json).ok()).unwrap_or(Self::Unknown)
+    }
+
+    /// Reads an event in the form in which lines are written, if it is one of this version: a log is read whole where
+    /// there is no snapshot.
+    pub fn read_quickly(json: &str) -> Option<Self> {
+        let (word, rest) = json.strip_prefix("{\"type\":\"")?.split_once('"')?;
+        let rest = rest.strip_prefix(',').or_else(|| (rest == "}").then_some(rest))?;
+        let plain = |it: u8| it.is_ascii_lowercase() || matches!(it, b'.' | b'_');
+        if !word.bytes().all(plain) {
+            return None;
+        }
+        // The same with the type in front: {"a.b":{..}}.
+        let text = ["{\"", word, "\":{", rest, "}"].concat();
+        serde_json::from_str::<Quick>(&text).ok().map(Self::from)
     }
 }
 

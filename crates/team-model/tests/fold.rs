@@ -541,7 +541,8 @@ fn a_leader_hears_of_a_question_only_while_it_is_open() {
     let spawn = world.start("a");
     world.turn(spawn, &[]);
     ask(&mut world, spawn);
-    let untold = |world: &World| world.state.teams[&world.key].untold.iter().map(|it| it.cause).collect::<Vec<_>>();
+    let untold =
+        |world: &World| world.state.teams[&world.key].untold.iter().map(|it| it.cause).collect::<Vec<_>>();
     assert_eq!(untold(&world), [NoticeCause::Approval]);
     world.then(Event::ApprovalClosed { spawn, how: "denied".to_owned() });
     assert_eq!(untold(&world), []);
@@ -557,7 +558,11 @@ fn a_turn_goes_on_after_a_compaction_inside_it() {
         world.then(Event::SessionCompacted { spawn });
         world.seat("a").activity.kind
     };
-    assert_eq!(compacting(&mut world), ActivityKind::Compacting, "only its status says that it is idle again");
+    assert_eq!(
+        compacting(&mut world),
+        ActivityKind::Compacting,
+        "only its status says that it is idle again"
+    );
     world.turn(spawn, &[]);
     assert_eq!(compacting(&mut world), ActivityKind::Working);
 }

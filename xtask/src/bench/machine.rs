@@ -17,6 +17,9 @@ pub(super) fn describe() -> String {
     )
 }
 
+/// How long a tick is: what Linux says to programs, whatever its own clock.
+pub(super) const TICK_MS: f64 = 10.0;
+
 /// The clock ticks of CPU that a process has used, in user and kernel mode.
 pub(super) fn ticks(pid: u64) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::Plan;
 use super::bed::{Bed, Tail, timed};
 use super::figure::{Figures, Target, ms};
+use super::machine;
 use super::team::Team;
 use crate::say;
 
@@ -39,6 +40,9 @@ pub(super) fn measure(bed: &Bed, team: &Team, plan: &Plan, figures: &mut Figures
         let submits: Vec<String> = (0..turns).map(|it| format!("submit storm {it}")).collect();
         team.control(bed, agent, &format!("answer-after {TURN_MS}\n{}", submits.join("\n")))?;
     }
+    let status = bed.json(&["status", "--team", &team.key])?;
+    let coordinator = status["coordinator"]["pid"].as_u64().context("no coordinator runs")?;
+    let before = machine::ticks(coordinator);
     let mut tail = bed.tail()?;
     let (held, stormy) = while_watching(&bed.state()?.join("locks/log.lock"), || {
         let mut times = Vec::new();
@@ -49,6 +53,11 @@ pub(super) fn measure(bed: &Bed, team: &Team, plan: &Plan, figures: &mut Figures
         Ok(times)
     })?;
     let (lines, turns_seen) = seen(&mut tail)?;
+    if let (Some(before), Some(after)) = (before, machine::ticks(coordinator)) {
+        #[expect(clippy::cast_precision_loss, reason = "small counts")]
+        let each = (after - before) as f64 * machine::TICK_MS / turns_seen.max(1) as f64;
+        figures.add("coordinator's CPU for each turn", team.size(), "ms", &[each], Target::none(), None);
+    }
     figures.add("hook call, all agents in turns", team.size(), "ms", &stormy, Target::both(5.0, 60.0), None);
     report_lock(team, held.as_deref(), lines, figures);
     say::talk(&format!(

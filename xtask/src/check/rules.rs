@@ -194,10 +194,8 @@ pub(crate) const HOSTS: &[&str] =
     &["crates.io", "npmjs.", "pypi.org", "pythonhosted.", "deb.debian.", "proxy.golang."];
 
 /// Files that may name a host, and why.
-pub(crate) const HOST_EXCEPTIONS: &[(&str, &str)] = &[
-    ("Cargo.lock", "cargo writes where a package comes from"),
-    ("xtask/src/check/rules.rs", "this list"),
-];
+pub(crate) const HOST_EXCEPTIONS: &[(&str, &str)] =
+    &[("Cargo.lock", "cargo writes where a package comes from"), ("xtask/src/check/rules.rs", "this list")];
 
 /// A source file may be this long; a longer one says why in a line `//! Long: ...` at its top.
 pub(crate) const LINES: usize = 500;

@@ -72,7 +72,10 @@ fn show_ready(ui: &Ui, started: &Started) {
 fn show_why(ui: &Ui, started: &Started) {
     let (good, bad): (Vec<_>, Vec<_>) = started.agents.iter().partition(|it| it.state == "ready");
     for seat in &bad {
-        ui.say(&format!("agent `{}` is not ready: {}", seat.agent, why(seat)));
+        // The only one stands in the error below.
+        if bad.len() > 1 {
+            ui.say(&format!("agent `{}` is not ready: {}", seat.agent, why(seat)));
+        }
         for line in &seat.last_lines {
             ui.say(&format!("    | {line}"));
         }
@@ -110,7 +113,9 @@ fn failure(started: &Started) -> Option<CliError> {
     let of_team = |words: &str| paste(words, Some(&started.team));
     let error = CliError::new(ErrorKind::User, "not_ready", message);
     if let Some(asks) = asks(&bad) {
-        return Some(error.with_hint(format!("answer it in `{}`", of_team(&format!("attach {} --type", asks.agent)))));
+        return Some(
+            error.with_hint(format!("answer it in `{}`", of_team(&format!("attach {} --type", asks.agent)))),
+        );
     }
     Some(error.with_hint(match bad.first() {
         Some(first) => format!(

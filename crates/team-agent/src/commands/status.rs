@@ -58,7 +58,7 @@ fn show(ui: &Ui, status: &Status) {
 
 fn doing(agent: &AgentShown) -> String {
     match (agent.session.state.as_str(), agent.activity.state.as_str()) {
-        ("running", waits @ ("awaiting_approval" | "awaiting_trust")) => waits.to_uppercase(),
+        ("starting" | "running", waits @ ("awaiting_approval" | "awaiting_trust")) => waits.to_uppercase(),
         ("running", other) | (other, _) => other.to_owned(),
     }
 }

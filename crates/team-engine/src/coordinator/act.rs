@@ -124,7 +124,11 @@ impl Core {
                     native: ready.native.clone(),
                     needs: ready.needs(),
                     channel: ready.channel(),
-                    seat: ready.seat_file.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
+                    seat: ready
+                        .seat_file
+                        .file_name()
+                        .map(|it| it.to_string_lossy().into_owned())
+                        .unwrap_or_default(),
                 });
             }
             Ok((events, spawns))
@@ -137,7 +141,8 @@ impl Core {
             let Some(spawn) = spawn else { continue };
             let workspace = self.workspace.clone();
             // Under the log's lock, so that nothing of a newer coordinator's start is overwritten.
-            let written = self.decide(Some(key), |_| Ok((Vec::new(), ready.write(&workspace, spawn, provider))))?;
+            let written =
+                self.decide(Some(key), |_| Ok((Vec::new(), ready.write(&workspace, spawn, provider))))?;
             if let Err(error) = written {
                 let why = crate::error::whole(&error);
                 let failed = Event::AgentFailed { agent: ready.agent.clone(), why, last_lines: Vec::new() };
@@ -193,8 +198,7 @@ impl Core {
         let found = panes.into_iter().find(|it| it.tag.as_deref() == Some(tag.as_str()));
         match found {
             Some(info) => {
-                let event =
-                    Event::SpawnOpened { spawn, pane: info.pane.id.to_string(), pid: info.pane.pid };
+                let event = Event::SpawnOpened { spawn, pane: info.pane.id.to_string(), pid: info.pane.pid };
                 if let Some(look) = self.seen.seats.get_mut(at) {
                     look.pane_known = true;
                     look.pane_dead = info.exit.is_some();
@@ -214,15 +218,14 @@ impl Core {
     fn supersede(&mut self, at: &SeatKey, spawn: SpawnId) -> Result<(), EngineError> {
         let secrets = self.env_file(at);
         let done = self.decide(Some(&at.0), |state| {
-                // Claimed in the meantime: it lives, with or without a pane we know.
-                let unclaimed = state
-                    .seat_of_spawn(spawn)
-                    .is_some_and(|(_, _, seat)| seat.spawn.as_ref().is_some_and(|it| it.claimed.is_none()));
-                let why = "its pane was never opened".to_owned();
-                let events =
-                    if unclaimed { vec![Event::SpawnSuperseded { spawn, why }] } else { Vec::new() };
-                Ok((events, unclaimed))
-            })?;
+            // Claimed in the meantime: it lives, with or without a pane we know.
+            let unclaimed = state
+                .seat_of_spawn(spawn)
+                .is_some_and(|(_, _, seat)| seat.spawn.as_ref().is_some_and(|it| it.claimed.is_none()));
+            let why = "its pane was never opened".to_owned();
+            let events = if unclaimed { vec![Event::SpawnSuperseded { spawn, why }] } else { Vec::new() };
+            Ok((events, unclaimed))
+        })?;
         if let Some(secrets) = secrets.filter(|_| done) {
             let _ = std::fs::remove_file(secrets);
         }
@@ -322,9 +325,12 @@ impl Core {
     /// A seat process that ended without a word has ended nothing below it.
     fn sweep(&self, at: &SeatKey) {
         let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
-        let Some(spawn) = seat.and_then(|it| it.spawn.as_ref()).filter(|it| it.exited.is_none()) else { return };
+        let Some(spawn) = seat.and_then(|it| it.spawn.as_ref()).filter(|it| it.exited.is_none()) else {
+            return;
+        };
         if spawn.claimed.as_ref().is_some_and(|it| !self.processes.is_alive(it)) {
-            self.processes.kill_marked(&self.workspace.seat_dir(at.0.as_str(), at.1.as_str()).join(&spawn.seat));
+            self.processes
+                .kill_marked(&self.workspace.seat_dir(at.0.as_str(), at.1.as_str()).join(&spawn.seat));
         }
     }
 
@@ -404,7 +410,9 @@ impl Core {
         let agent = at.1.clone();
         self.decide(Some(&at.0), move |state| {
             let seat = state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
-            let Some(seat) = seat.filter(|it| it.state.is_live() && it.spawn.as_ref().map(|it| it.id) == spawn) else {
+            let Some(seat) =
+                seat.filter(|it| it.state.is_live() && it.spawn.as_ref().map(|it| it.id) == spawn)
+            else {
                 return Ok((Vec::new(), ()));
             };
             let session = seat.session.as_ref().map(|it| it.id);
@@ -421,7 +429,8 @@ impl Core {
     fn team_stopped(&mut self, key: &TeamKey) -> Result<(), EngineError> {
         self.fail.pass("team_stop", "before")?;
         self.decide(Some(key), |state| {
-            let team = state.teams.get(key).filter(|it| it.state == TeamState::Stopping && !it.has_live_seats());
+            let team =
+                state.teams.get(key).filter(|it| it.state == TeamState::Stopping && !it.has_live_seats());
             Ok((team.map(|_| Event::TeamStopped { clean: true }).into_iter().collect(), ()))
         })?;
         self.fail.pass("team_stop", "after")?;

@@ -53,7 +53,8 @@ impl Processes for RealProcesses {
         if !process::is_alive(process) {
             return;
         }
-        let below: Vec<_> = process::descendants(process.pid).into_iter().filter_map(process::identify).collect();
+        let below: Vec<_> =
+            process::descendants(process.pid).into_iter().filter_map(process::identify).collect();
         process::signal(process, Signal::SIGKILL);
         for it in below {
             process::signal(&it, Signal::SIGKILL);
@@ -221,12 +222,7 @@ impl Core {
 
     /// Notes that the server's own connection has ended.
     pub fn server_lost(&mut self) {
-        let alive = self
-            .store
-            .state
-            .server
-            .as_ref()
-            .is_some_and(|it| self.processes.is_alive(&it.process));
+        let alive = self.store.state.server.as_ref().is_some_and(|it| self.processes.is_alive(&it.process));
         if !alive {
             self.seen.server_alive = false;
             self.server = None;
@@ -301,17 +297,15 @@ impl Core {
             for (agent, seat) in &team.seats {
                 let Some(spawn) = seat.spawn.as_ref().filter(|_| seat.state.is_live()) else { continue };
                 let at = (key.clone(), agent.clone());
-                let mut look = self
-                    .seen
-                    .seats
-                    .remove(&at)
-                    .filter(|it| it.spawn == Some(spawn.id))
-                    .unwrap_or_else(|| Seen {
-                        spawn: Some(spawn.id),
-                        since: now,
-                        typing: typing_of(&seat.spec.provider),
-                        ..Seen::default()
-                    });
+                let mut look =
+                    self.seen.seats.remove(&at).filter(|it| it.spawn == Some(spawn.id)).unwrap_or_else(
+                        || Seen {
+                            spawn: Some(spawn.id),
+                            since: now,
+                            typing: typing_of(&seat.spec.provider),
+                            ..Seen::default()
+                        },
+                    );
                 if spawn.pane.is_some() {
                     look.pane_known = true;
                 }
@@ -326,8 +320,7 @@ impl Core {
                 if let Some(claimed) = &spawn.claimed {
                     look.process_dead = !self.processes.is_alive(claimed);
                 }
-                look.limit_ends =
-                    seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
+                look.limit_ends = seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
                 settle_lane(&mut look, team, &at, now);
                 live.insert(at, look);
             }
@@ -348,10 +341,8 @@ impl Core {
             if state.epoch > epoch {
                 return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
             }
-            let needed = state
-                .teams
-                .values()
-                .any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
+            let needed =
+                state.teams.values().any(|it| matches!(it.state, TeamState::Running | TeamState::Stopping));
             if needed {
                 return Ok((Vec::new(), false));
             }

@@ -107,7 +107,9 @@ impl Core {
                     .is_some_and(|it| matches!(self.composer(at, it), (Some(Composer::Empty), None)));
                 let another = shown.as_ref().is_some_and(|it| self.staged(at, it) == Staged::Another);
                 let why = match (typed.entered.is_some(), empty) {
-                    (false, _) if another => "the composer holds more than the text that was pasted; Enter was not pressed",
+                    (false, _) if another => {
+                        "the composer holds more than the text that was pasted; Enter was not pressed"
+                    }
                     (true, true) => "Enter was pressed and the composer is empty, but no turn was seen",
                     (true, false) => "Enter was pressed, but the text may still stand in the composer",
                     (false, _) => "the text was pasted and never seen in the composer; Enter was not pressed",

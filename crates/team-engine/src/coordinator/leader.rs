@@ -85,10 +85,18 @@ fn sentence(team: &Team) -> String {
     let other = |it: &&Untold| !matches!(it.cause, NoticeCause::Result | NoticeCause::Message);
     for it in team.untold.iter().filter(other).take(5) {
         parts.push(match it.cause {
-            NoticeCause::Exit => format!("{} ended by itself: run `team-agent explain {}`", it.about, it.about),
-            NoticeCause::StartFailed => format!("{} did not start: run `team-agent explain {}`", it.about, it.about),
-            NoticeCause::Approval => format!("{} waits for a person: run `team-agent attach {}`", it.about, it.about),
-            NoticeCause::Human => format!("question {} waits for a person: run `team-agent status`", it.about),
+            NoticeCause::Exit => {
+                format!("{} ended by itself: run `team-agent explain {}`", it.about, it.about)
+            }
+            NoticeCause::StartFailed => {
+                format!("{} did not start: run `team-agent explain {}`", it.about, it.about)
+            }
+            NoticeCause::Approval => {
+                format!("{} waits for a person: run `team-agent attach {}`", it.about, it.about)
+            }
+            NoticeCause::Human => {
+                format!("question {} waits for a person: run `team-agent status`", it.about)
+            }
             _ => format!("{} {}", it.cause, it.about),
         });
     }

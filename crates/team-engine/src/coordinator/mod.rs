@@ -27,8 +27,8 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 use notify::{EventKind, RecursiveMode, Watcher as _};
 use team_tmux::{Endpoint, Tmux};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::core::{Core, Processes, RealProcesses, Round};
@@ -38,8 +38,8 @@ pub use socket::{Answer, Request};
 use crate::clock::{Clock, RealClock};
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
-use crate::store::Store;
 use crate::process::search_path;
+use crate::store::Store;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// How long a coordinator that has nothing to do waits for a first request.
@@ -97,22 +97,19 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
     let inside = async {
         let socket_path = workspace.coordinator_socket();
         workspace.make_socket_dir()?;
-        let listener = socket::listen(&socket_path)
-            .map_err(|source| EngineError::Io { doing: "listen on", path: socket_path.clone(), source })?;
-        let fail = Arc::new(Failpoints::from_env());
-        let core = Core::take_over(
-            workspace.clone(),
-            store,
-            terminal,
-            clock.clone(),
-            Arc::new(RealProcesses),
-            fail,
-        )
-        .inspect_err(|error| {
-            if matches!(error, EngineError::Died(_)) {
-                die();
-            }
+        let listener = socket::listen(&socket_path).map_err(|source| EngineError::Io {
+            doing: "listen on",
+            path: socket_path.clone(),
+            source,
         })?;
+        let fail = Arc::new(Failpoints::from_env());
+        let core =
+            Core::take_over(workspace.clone(), store, terminal, clock.clone(), Arc::new(RealProcesses), fail)
+                .inspect_err(|error| {
+                    if matches!(error, EngineError::Died(_)) {
+                        die();
+                    }
+                })?;
         announce("ready");
         let place = Place {
             lock: inode,
@@ -225,7 +222,8 @@ impl Running {
             }
             self.watch_server(&mut server, &wake);
             self.watch_processes(&mut processes, &wake);
-            let due = [round.wake, self.core.records_wake(), self.core.leader_wake()].into_iter().flatten().min();
+            let due =
+                [round.wake, self.core.records_wake(), self.core.leader_wake()].into_iter().flatten().min();
             let pause = due.map(|it| it.saturating_sub(self.clock.elapsed()));
             tokio::select! {
                 _ = woken.recv() => {}
@@ -266,7 +264,11 @@ impl Running {
         self.place.lock.is_some() && Inode::of_path(&self.place.path) == self.place.lock
     }
 
-    fn watch_server(&mut self, server: &mut Option<(u32, tokio::task::JoinHandle<()>)>, wake: &mpsc::Sender<()>) {
+    fn watch_server(
+        &mut self,
+        server: &mut Option<(u32, tokio::task::JoinHandle<()>)>,
+        wake: &mpsc::Sender<()>,
+    ) {
         let Some(info) = self.core.server().cloned() else { return };
         if let Some((pid, task)) = server {
             if *pid == info.pid && !task.is_finished() {
@@ -290,7 +292,11 @@ impl Running {
     }
 
     /// A process that ends wakes the coordinator.
-    fn watch_processes(&self, watched: &mut BTreeMap<u32, tokio::task::JoinHandle<()>>, wake: &mpsc::Sender<()>) {
+    fn watch_processes(
+        &self,
+        watched: &mut BTreeMap<u32, tokio::task::JoinHandle<()>>,
+        wake: &mpsc::Sender<()>,
+    ) {
         let live: BTreeSet<u32> = self
             .core
             .state()

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use team_model::{
-    ActivityKind, Event, MessageId, Proof, ReadyFact, ReceiptStep, Seat, SeatState, SpawnId, Team, TurnOutcome,
-    find_message_ids,
+    ActivityKind, Event, MessageId, Proof, ReadyFact, ReceiptStep, Seat, SeatState, SpawnId, Team,
+    TurnOutcome, find_message_ids,
 };
 use team_provider::{ActivityKind as Shown, Fact, Provider, RecordKind, SeatPlaces, TurnOutcome as Ended};
 
@@ -84,16 +84,17 @@ impl Core {
                 let at = (key.clone(), agent.clone());
                 let Some(provider) = team_provider::provider(&seat.spec.provider) else { continue };
                 let path = self.workspace.seat_dir(key.as_str(), agent.as_str()).join(&spawn.seat);
-                let mut work = records.seats.remove(&at).filter(|it| it.spawn == spawn.id).unwrap_or_else(|| {
-                    SeatRecords {
-                        spawn: spawn.id,
-                        placed: None,
-                        client_pid: None,
-                        seat: SeatFile::read(&path).ok(),
-                        files: Vec::new(),
-                        idle_since: None,
-                    }
-                });
+                let mut work =
+                    records.seats.remove(&at).filter(|it| it.spawn == spawn.id).unwrap_or_else(|| {
+                        SeatRecords {
+                            spawn: spawn.id,
+                            placed: None,
+                            client_pid: None,
+                            seat: SeatFile::read(&path).ok(),
+                            files: Vec::new(),
+                            idle_since: None,
+                        }
+                    });
                 work.place(provider, seat, &path);
                 let pid = work.client_pid;
                 let mut events = Vec::new();
@@ -115,7 +116,13 @@ impl Core {
                         work.idle_since = None;
                         let proof = Proof { source: "status_file".to_owned(), record: "idle".to_owned() };
                         let outcome = TurnOutcome::Interrupted;
-                        events.push(Event::TurnEnded { spawn: spawn.id, outcome, why: None, chars: 0, proof });
+                        events.push(Event::TurnEnded {
+                            spawn: spawn.id,
+                            outcome,
+                            why: None,
+                            chars: 0,
+                            proof,
+                        });
                     }
                     (true, Some(since)) => records.wake = earlier(records.wake, since + STATUS_GRACE),
                     (false, _) => work.idle_since = None,
@@ -237,7 +244,9 @@ impl Tracked {
                     return;
                 }
                 let written = stamp.map(|(time, _)| DateTime::<Utc>::from(time));
-                *idle = facts.iter().any(|it| matches!(it, Fact::Activity { kind: Shown::Idle | Shown::Shell, .. }));
+                *idle = facts
+                    .iter()
+                    .any(|it| matches!(it, Fact::Activity { kind: Shown::Idle | Shown::Shell, .. }));
                 // Files tell their times coarsely: one that was just written may be written again unnoticed.
                 let settled = written.is_some_and(|it| now - it > STAMP_GRACE);
                 self.said_idle = settled.then_some((pid, *idle));
@@ -353,7 +362,9 @@ fn transcript_event(
     match fact {
         Fact::Enqueued { text } => submitted(text, false, "enqueue"),
         Fact::TakenInTurn { text } => submitted(text, true, "taken in turn"),
-        Fact::TurnStarted { prompt: Some(prompt), .. } => submitted(prompt, live && seat.turn.is_some(), "user"),
+        Fact::TurnStarted { prompt: Some(prompt), .. } => {
+            submitted(prompt, live && seat.turn.is_some(), "user")
+        }
         Fact::TurnEnded { outcome, .. } if live && seat.turn.is_some() => {
             if matches!(outcome, Ended::Interrupted) {
                 events.extend(facts::event(spawn, fact, proof("interrupted"), None, now));

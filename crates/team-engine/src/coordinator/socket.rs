@@ -107,6 +107,9 @@ fn seat_above(state: &State, peer: Option<u32>) -> Option<String> {
     let above = process::ancestors(peer?);
     state.teams.values().flat_map(|it| &it.seats).find_map(|(name, seat)| {
         let claimed = seat.spawn.as_ref()?.claimed.as_ref()?;
-        above.iter().any(|(pid, stat)| *pid == claimed.pid && stat.start == claimed.start).then(|| name.to_string())
+        above
+            .iter()
+            .any(|(pid, stat)| *pid == claimed.pid && stat.start == claimed.start)
+            .then(|| name.to_string())
     })
 }

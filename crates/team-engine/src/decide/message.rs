@@ -127,8 +127,11 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
     for wanted in to.iter().flat_map(|it| it.split(',')).map(str::trim).filter(|it| !it.is_empty()) {
         match wanted {
             _ if *from == Sender::Unknown && wanted != "leader" => {
-                return Err(Refusal::new("not_allowed", "a caller without a seat may write to `leader` only")
-                    .with_hint("send to `leader`, or call from the agent's own session"));
+                return Err(Refusal::new(
+                    "not_allowed",
+                    "a caller without a seat may write to `leader` only",
+                )
+                .with_hint("send to `leader`, or call from the agent's own session"));
             }
             "all" | "*" => {
                 let others: Vec<_> = team.seats.keys().filter(|it| Some(*it) != sender).cloned().collect();
@@ -141,8 +144,11 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
             }
             "leader" => {
                 if *from == Sender::Person {
-                    return Err(Refusal::new("self", "you are the leader: a message to `leader` would go to yourself")
-                        .with_hint(the_team_has(team)));
+                    return Err(Refusal::new(
+                        "self",
+                        "you are the leader: a message to `leader` would go to yourself",
+                    )
+                    .with_hint(the_team_has(team)));
                 }
                 address.leader = true;
                 shown.push("leader".to_owned());
@@ -162,7 +168,8 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
             }
             name => {
                 let normal = AgentName::new(name).ok();
-                let Some(found) = normal.and_then(|it| team.seats.get_key_value(&it)).map(|(it, _)| it) else {
+                let Some(found) = normal.and_then(|it| team.seats.get_key_value(&it)).map(|(it, _)| it)
+                else {
                     return Err(unknown_receiver(team, name));
                 };
                 if Some(found) == sender {
@@ -198,7 +205,12 @@ pub fn unknown_agent(team: &Team, name: &str) -> Refusal {
     unknown_name("unknown_agent", team, name, team.seats.keys().map(AgentName::as_str))
 }
 
-fn unknown_name<'a>(code: &'static str, team: &Team, name: &str, names: impl Iterator<Item = &'a str>) -> Refusal {
+fn unknown_name<'a>(
+    code: &'static str,
+    team: &Team,
+    name: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Refusal {
     let near = near_names(name, names);
     let refusal = Refusal::new(code, format!("no agent is named `{name}`"));
     if near.is_empty() {
@@ -210,7 +222,11 @@ fn unknown_name<'a>(code: &'static str, team: &Team, name: &str, names: impl Ite
 
 fn the_team_has(team: &Team) -> String {
     let names: Vec<_> = team.seats.keys().map(AgentName::as_str).collect();
-    if names.is_empty() { "the team has no agents".to_owned() } else { format!("the team has: {}", names.join(", ")) }
+    if names.is_empty() {
+        "the team has no agents".to_owned()
+    } else {
+        format!("the team has: {}", names.join(", "))
+    }
 }
 
 /// Decides whether a message is accepted.
@@ -312,8 +328,11 @@ fn repeated(state: &State, team: &Team, command: &SendCommand) -> Result<Option<
         .or_else(|| command.prior.clone());
     let Some(known) = known else { return Ok(None) };
     if known.hash != command.body.hash {
-        return Err(Refusal::new("id_conflict", format!("message `{own}` was sent before with another text"))
-            .with_hint("use another id for another text"));
+        return Err(Refusal::new(
+            "id_conflict",
+            format!("message `{own}` was sent before with another text"),
+        )
+        .with_hint("use another id for another text"));
     }
     let message = team.message(&known.id);
     let sent = SentMessage {
@@ -363,7 +382,11 @@ mod tests {
         state.teams.remove(&key).unwrap()
     }
 
-    fn to(team: &Team, from: &Sender, to: &str) -> Result<(Vec<String>, bool), (&'static str, Option<String>)> {
+    fn to(
+        team: &Team,
+        from: &Sender,
+        to: &str,
+    ) -> Result<(Vec<String>, bool), (&'static str, Option<String>)> {
         resolve(team, from, &[to.to_owned()])
             .map(|it| (it.seats.iter().map(ToString::to_string).collect(), it.leader))
             .map_err(|it| (it.code, it.hint))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use team_model::{
-    AgentName, Artifacts, Body, Event, ReportStatus, RequestId, ResultId, ResultSource, SpawnId, State, TaskId, Team,
-    TeamKey,
+    AgentName, Artifacts, Body, Event, ReportStatus, RequestId, ResultId, ResultSource, SpawnId, State,
+    TaskId, Team, TeamKey,
 };
 
 use super::Refusal;
@@ -75,10 +75,9 @@ fn list_with_subjects(team: &Team, agent: &AgentName) -> String {
 
 /// Decides what a report closes.
 pub fn report(state: &State, command: &ReportCommand) -> Result<(Vec<Event>, ReportOutcome), Refusal> {
-    let team = state
-        .teams
-        .get(&command.team)
-        .ok_or_else(|| Refusal::new("no_such_team", format!("no team `{}` was started here", command.team)))?;
+    let team = state.teams.get(&command.team).ok_or_else(|| {
+        Refusal::new("no_such_team", format!("no team `{}` was started here", command.team))
+    })?;
     let (agent, late) = match &command.reporter {
         Reporter::Agent { agent, spawn } => {
             let live = team.seats.get(agent).and_then(|it| it.spawn.as_ref()).map(|it| it.id);
@@ -150,30 +149,42 @@ fn which_task(team: &Team, agent: &AgentName, command: &ReportCommand) -> Result
             Err(if owed.is_empty() {
                 refusal.with_hint("nothing is owed any more: end your turn")
             } else {
-                refusal.with_hint(format!("to report another one, give `task`: {}", list_with_subjects(team, agent)))
+                refusal.with_hint(format!(
+                    "to report another one, give `task`: {}",
+                    list_with_subjects(team, agent)
+                ))
             })
         }
         ([], _, _) => Ok(None),
-        _ => Err(Refusal::new("which_task", "several tasks are open and nothing says which one this is about")
-            .with_hint(format!("give `task`: {}", list_with_subjects(team, agent)))),
+        _ => {
+            Err(Refusal::new("which_task", "several tasks are open and nothing says which one this is about")
+                .with_hint(format!("give `task`: {}", list_with_subjects(team, agent))))
+        }
     }
 }
 
 fn named_task(team: &Team, agent: &AgentName, written: &str) -> Result<TaskId, Refusal> {
     let owed = || {
         let list = list_with_subjects(team, agent);
-        if list.is_empty() { "you owe no task; leave `task` out".to_owned() } else { format!("you owe: {list}") }
+        if list.is_empty() {
+            "you owe no task; leave `task` out".to_owned()
+        } else {
+            format!("you owe: {list}")
+        }
     };
-    let id: TaskId = written.trim().parse().map_err(|_| {
-        let number: String = written.chars().filter(char::is_ascii_digit).collect();
-        Refusal::new("bad_task_id", format!("`{written}` is no task id"))
-            .with_hint(if number.is_empty() { owed() } else { number })
-    })?;
+    let id: TaskId =
+        written.trim().parse().map_err(|_| {
+            let number: String = written.chars().filter(char::is_ascii_digit).collect();
+            Refusal::new("bad_task_id", format!("`{written}` is no task id"))
+                .with_hint(if number.is_empty() { owed() } else { number })
+        })?;
     if id.0 == 0 || id.0 > team.last_task {
         return Err(Refusal::new("task_not_found", format!("there is no task `{id}`")).with_hint(owed()));
     }
     let Some(task) = team.tasks.get(&id) else {
-        return Err(Refusal::new("already_reported", format!("task `{id}` is closed already")).with_hint(owed()));
+        return Err(
+            Refusal::new("already_reported", format!("task `{id}` is closed already")).with_hint(owed())
+        );
     };
     if task.owner.as_ref() != Some(agent) {
         let owner = task.owner.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string);
@@ -183,7 +194,11 @@ fn named_task(team: &Team, agent: &AgentName, written: &str) -> Result<TaskId, R
 }
 
 /// Decides which results are collected now: all that wait, each once.
-pub fn collect(state: &State, team: &TeamKey, only: Option<&[ResultId]>) -> Result<(Vec<Event>, Vec<ResultId>), Refusal> {
+pub fn collect(
+    state: &State,
+    team: &TeamKey,
+    only: Option<&[ResultId]>,
+) -> Result<(Vec<Event>, Vec<ResultId>), Refusal> {
     let found = state
         .teams
         .get(team)

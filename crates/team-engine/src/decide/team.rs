@@ -1,8 +1,8 @@
 //! Starting, stopping and deleting a team; claiming a spawn.
 
 use team_model::{
-    AgentName, Cause, Event, LeaderBinding, Origin, ProcessIdentity, SeatSpec, SeatState, SpawnId, SpawnMode, State,
-    Team, TeamKey, TeamState,
+    AgentName, Cause, Event, LeaderBinding, Origin, ProcessIdentity, SeatSpec, SeatState, SpawnId, SpawnMode,
+    State, Team, TeamKey, TeamState,
 };
 
 use super::{Refusal, command_for};
@@ -49,15 +49,22 @@ fn started(command: &StartCommand) -> Event {
 }
 
 fn session_is_free(state: &State, command: &StartCommand) -> Result<(), Refusal> {
-    let Some((key, other)) = state.team_with_session(&command.session_name).filter(|(key, _)| **key != command.team)
+    let Some((key, other)) =
+        state.team_with_session(&command.session_name).filter(|(key, _)| **key != command.team)
     else {
         return Ok(());
     };
     Err(Refusal::new(
         "session_name_taken",
-        format!("tmux session already exists: `{}` belongs to team `{key}` (`{}`)", command.session_name, other.name),
+        format!(
+            "tmux session already exists: `{}` belongs to team `{key}` (`{}`)",
+            command.session_name, other.name
+        ),
     )
-    .with_hint(format!("change the `name:` line of {}/TEAM.md, or give it its own `session_name:`", command.dir)))
+    .with_hint(format!(
+        "change the `name:` line of {}/TEAM.md, or give it its own `session_name:`",
+        command.dir
+    )))
 }
 
 /// Decides a first start.
@@ -73,11 +80,12 @@ pub fn start_team(state: &State, command: &StartCommand) -> Result<Vec<Event>, R
                     command_for("restart", key),
                 ))
         } else {
-            Refusal::new("team_exists", format!("team `{key}` was started before and has state"))
-                .with_hint(format!(
+            Refusal::new("team_exists", format!("team `{key}` was started before and has state")).with_hint(
+                format!(
                     "run `{}` to go on with it, or `team-agent delete {key} --confirm` to forget it",
                     command_for("restart", key)
-                ))
+                ),
+            )
         });
     }
     session_is_free(state, command)?;
@@ -199,7 +207,10 @@ fn known<'a>(state: &'a State, key: &TeamKey) -> Result<&'a Team, Refusal> {
 /// Says why a spawn may not be claimed, if so.
 pub fn may_claim(state: &State, spawn: SpawnId) -> Result<(), Refusal> {
     let Some((key, agent, seat)) = state.seat_of_spawn(spawn) else {
-        return Err(Refusal::new("superseded", format!("spawn `{spawn}` is not the present start of any seat")));
+        return Err(Refusal::new(
+            "superseded",
+            format!("spawn `{spawn}` is not the present start of any seat"),
+        ));
     };
     let team_runs = state.teams.get(key).is_some_and(|it| it.state == TeamState::Running);
     if !team_runs || seat.stopping.is_some() || seat.state != SeatState::Starting {

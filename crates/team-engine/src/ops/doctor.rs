@@ -58,12 +58,21 @@ pub fn doctor(scope: &Scope) -> Doctor {
     let mut checks = Vec::new();
     let path = process::search_path().to_string_lossy().into_owned();
     match team_tmux::find_tmux(OsStr::new(&path)) {
-        Err(error) => checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
+        Err(error) => {
+            checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+        }
         Ok(tmux) => match team_tmux::version(&tmux) {
             Ok(version) => {
-                checks.push(check("tmux", CheckLevel::Ok, format!("tmux {version} ({})", tmux.display()), None));
+                checks.push(check(
+                    "tmux",
+                    CheckLevel::Ok,
+                    format!("tmux {version} ({})", tmux.display()),
+                    None,
+                ));
             }
-            Err(error) => checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
+            Err(error) => {
+                checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+            }
         },
     }
     checks.push(locale());
@@ -85,24 +94,36 @@ fn team(scope: &Scope, path: &str) -> Vec<Check> {
                 many => format!("{many} errors, the first"),
             };
             let message = format!("the team's files have {count}: {}", first_line(&errors));
-            return vec![check("team", CheckLevel::Fail, message, Some("run `team-agent compile` to see all of them"))];
+            return vec![check(
+                "team",
+                CheckLevel::Fail,
+                message,
+                Some("run `team-agent compile` to see all of them"),
+            )];
         }
         // No team here, or none under that name: that is no fault of the machine.
         Err(_) => return Vec::new(),
     };
     let count = spec.seats.len();
     let agents = if count == 1 { "agent" } else { "agents" };
-    let mut checks =
-        vec![check("team", CheckLevel::Ok, format!("team {} ({}), {count} {agents}", spec.name, spec.key), None)];
+    let mut checks = vec![check(
+        "team",
+        CheckLevel::Ok,
+        format!("team {} ({}), {count} {agents}", spec.name, spec.key),
+        None,
+    )];
     let mut seen = Vec::new();
     for seat in &spec.seats {
-        let Some(provider) = team_provider::providers().iter().find(|it| it.name == seat.provider) else { continue };
+        let Some(provider) = team_provider::providers().iter().find(|it| it.name == seat.provider) else {
+            continue;
+        };
         if !provider.listed || seen.contains(&provider.program) {
             continue;
         }
         seen.push(provider.program);
         if launch::find_program(provider.program, path).is_none() {
-            let message = format!("agent {} needs `{}`, which is not on the PATH", seat.name, provider.program);
+            let message =
+                format!("agent {} needs `{}`, which is not on the PATH", seat.name, provider.program);
             let hint = format!("install `{}`, or put its directory on the PATH", provider.program);
             checks.push(check("team.provider", CheckLevel::Fail, message, Some(&hint)));
         }
@@ -117,7 +138,9 @@ fn first_line(errors: &team_spec::SpecErrors) -> String {
 }
 
 fn locale() -> Check {
-    let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|it| std::env::var(it).ok().filter(|it| !it.is_empty()));
+    let named = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|it| std::env::var(it).ok().filter(|it| !it.is_empty()));
     match named {
         Some(name) if name.to_lowercase().replace('-', "").contains("utf8") => {
             check("locale", CheckLevel::Ok, format!("the locale is {name}"), None)
@@ -200,13 +223,22 @@ fn place(scope: &Scope) -> Vec<Check> {
     checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", place.root.display()), None));
     match place.tmux_socket() {
         _ if place.id.is_empty() => {}
-        Ok(socket) => checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None)),
-        Err(error) => checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref())),
+        Ok(socket) => {
+            checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None))
+        }
+        Err(error) => {
+            checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+        }
     }
     let Some(store) = &engine.store else { return checks };
     match store.journal().verify() {
         Ok(found) if found.is_clean() => {
-            checks.push(check("log", CheckLevel::Ok, format!("the log is whole ({} lines)", store.state.seq), None));
+            checks.push(check(
+                "log",
+                CheckLevel::Ok,
+                format!("the log is whole ({} lines)", store.state.seq),
+                None,
+            ));
         }
         Ok(_) => checks.push(check(
             "log",

@@ -70,7 +70,8 @@ impl Engine {
         let refusal = Refusal::new("not_found", format!("`{about}` is no agent and no message of this team"));
         Err(match near.first() {
             Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-            None => refusal.with_hint(format!("run `{}` to see the agents", crate::decide::command_for("status", &key))),
+            None => refusal
+                .with_hint(format!("run `{}` to see the agents", crate::decide::command_for("status", &key))),
         }
         .into())
     }
@@ -182,7 +183,9 @@ fn words(event: &Event) -> String {
                 it.get("source").and_then(|it| it.as_str()).unwrap_or_default(),
                 it.get("record").and_then(|it| it.as_str()).unwrap_or_default()
             ),
-            ("body", it) => format!("{} characters", it.get("chars").and_then(serde_json::Value::as_u64).unwrap_or(0)),
+            ("body", it) => {
+                format!("{} characters", it.get("chars").and_then(serde_json::Value::as_u64).unwrap_or(0))
+            }
             (_, serde_json::Value::String(text)) => {
                 format!("{name} {}", text.chars().take(80).collect::<String>())
             }

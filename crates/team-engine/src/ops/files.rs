@@ -33,8 +33,11 @@ pub struct ProfileWritten {
 pub fn init(workspace: &Path) -> Result<Initialized, EngineError> {
     let root = workspace::absolute(workspace)?;
     workspace::prepare(&root)?;
-    let files = team_spec::init_team(&root)
-        .map_err(|source| EngineError::Io { doing: "write a team into", path: root.clone(), source })?;
+    let files = team_spec::init_team(&root).map_err(|source| EngineError::Io {
+        doing: "write a team into",
+        path: root.clone(),
+        source,
+    })?;
     let files = files.iter().map(|it| below(&root, it)).collect();
     Ok(Initialized { files, team_directory: Path::new(team_spec::TEAM_DIR).join(team_spec::DEFAULT_KEY) })
 }
@@ -52,9 +55,11 @@ pub fn init_profile(
     name: &str,
     auth_mode: AuthMode,
 ) -> Result<ProfileWritten, EngineError> {
-    let key = team_model::TeamKey::new(team.unwrap_or(team_spec::DEFAULT_KEY)).map_err(|error| EngineError::Usage {
-        message: error.to_string(),
-        hint: Some("give the team's directory name below `.team/`, such as `current`".to_owned()),
+    let key = team_model::TeamKey::new(team.unwrap_or(team_spec::DEFAULT_KEY)).map_err(|error| {
+        EngineError::Usage {
+            message: error.to_string(),
+            hint: Some("give the team's directory name below `.team/`, such as `current`".to_owned()),
+        }
     })?;
     team_spec::check_name(name)?;
     let root = workspace::absolute(workspace)?;
@@ -132,8 +137,11 @@ pub(crate) fn read_team(
 pub fn compile(workspace: &Path, dir: Option<&Path>, team_id: Option<&str>) -> Result<Compiled, EngineError> {
     let (source, spec) = read_team(workspace, dir, team_id)?;
     if source.in_place {
-        spec.save(&source.dir)
-            .map_err(|error| EngineError::Io { doing: "write the spec into", path: source.dir.clone(), source: error })?;
+        spec.save(&source.dir).map_err(|error| EngineError::Io {
+            doing: "write the spec into",
+            path: source.dir.clone(),
+            source: error,
+        })?;
     }
     let agents = spec
         .seats

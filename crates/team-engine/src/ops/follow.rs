@@ -112,7 +112,12 @@ impl Engine {
     }
 
     /// Waits for something; `Ok(false)` says that it can no longer happen.
-    pub fn wait(&mut self, wish: &Wish, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
+    pub fn wait(
+        &mut self,
+        wish: &Wish,
+        since: Option<u64>,
+        timeout: Duration,
+    ) -> Result<Waited, EngineError> {
         if let Wish::Event(wanted) = wish {
             return self.wait_event(wanted, since, timeout);
         }
@@ -138,7 +143,12 @@ impl Engine {
         })
     }
 
-    fn wait_event(&mut self, wanted: &str, since: Option<u64>, timeout: Duration) -> Result<Waited, EngineError> {
+    fn wait_event(
+        &mut self,
+        wanted: &str,
+        since: Option<u64>,
+        timeout: Duration,
+    ) -> Result<Waited, EngineError> {
         let limit = Instant::now() + timeout;
         let store = self.store_mut()?;
         let from = since.unwrap_or(store.state.seq);
@@ -226,18 +236,27 @@ fn reached(state: &State, key: &TeamKey, wish: &Wish, had: &[team_model::ResultI
     let no = |what: String| Some(Waited { happened: false, what, seq: Some(state.seq) });
     match wish {
         Wish::Task(task) => {
-            if team.tasks.contains_key(task) { None } else { yes(format!("task {task} has ended")) }
+            if team.tasks.contains_key(task) {
+                None
+            } else {
+                yes(format!("task {task} has ended"))
+            }
         }
         Wish::Result(agent) => {
             let any = team.results.uncollected.iter().find(|(_, it)| it.agent == agent.as_str());
             match any {
                 Some((id, _)) => yes(format!("result {id} of {agent} waits")),
-                None => gone(team, agent).map_or_else(|| None, |why| if had.is_empty() { no(why) } else { None }),
+                None => {
+                    gone(team, agent).map_or_else(|| None, |why| if had.is_empty() { no(why) } else { None })
+                }
             }
         }
         Wish::Idle(agent) => {
             let seat = team.seats.get(agent)?;
-            let waits = team.messages.values().any(|it| it.receipts.get(agent).is_some_and(|it| !it.step.is_settled()));
+            let waits = team
+                .messages
+                .values()
+                .any(|it| it.receipts.get(agent).is_some_and(|it| !it.step.is_settled()));
             if seat.is_idle() && !waits {
                 return yes(format!("{agent} is idle"));
             }

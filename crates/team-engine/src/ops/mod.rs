@@ -37,7 +37,8 @@ pub use read::{ReadAgent, TeamRead};
 pub use result::{Collected, ReportArgs, Reported, ResultShown, Results, TestShown};
 pub use start::{Progress, SeatProgress, StartOptions, Started};
 pub use status::{
-    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown, Status,
+    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown,
+    Status,
 };
 
 /// The version of the shape of every answer in JSON.
@@ -180,7 +181,10 @@ impl Engine {
     }
 
     fn no_team(&self) -> EngineError {
-        let refusal = Refusal::new("not_started", format!("no team was started in `{}`", self.workspace.root.display()));
+        let refusal = Refusal::new(
+            "not_started",
+            format!("no team was started in `{}`", self.workspace.root.display()),
+        );
         let home = self.workspace.team_root().join(self.team.as_deref().unwrap_or(team_spec::DEFAULT_KEY));
         let has_spec = home.join("TEAM.md").is_file() || home.join("agents").is_dir();
         let hint = if !has_spec {
@@ -200,7 +204,9 @@ impl Engine {
         if let Some(wanted) = &self.team {
             let mut found: Vec<&TeamKey> = teams
                 .iter()
-                .filter(|(key, team)| key.is_same(wanted) || team.name == *wanted || team.session_name == *wanted)
+                .filter(|(key, team)| {
+                    key.is_same(wanted) || team.name == *wanted || team.session_name == *wanted
+                })
                 .map(|(key, _)| key)
                 .collect();
             if let Some(exact) = found.iter().position(|it| it.as_str() == wanted) {
@@ -209,7 +215,8 @@ impl Engine {
             return match found.as_slice() {
                 [only] => Ok((*only).clone()),
                 [] => {
-                    let refusal = Refusal::new("no_such_team", format!("no team `{wanted}` was started here"));
+                    let refusal =
+                        Refusal::new("no_such_team", format!("no team `{wanted}` was started here"));
                     let names: Vec<_> = teams.keys().map(TeamKey::as_str).collect();
                     let hint = if self.workspace.team_root().join(wanted).join("TEAM.md").is_file() {
                         format!("run `team-agent quick-start .team/{wanted}` to start it")
@@ -223,7 +230,9 @@ impl Engine {
                 many => {
                     let keys: Vec<_> = many.iter().map(|it| it.as_str()).collect();
                     let message = format!("`{wanted}` names several teams: {}", keys.join(", "));
-                    Err(Refusal::new("ambiguous_team", message).with_hint(format!("use `--team {}`", keys[0])).into())
+                    Err(Refusal::new("ambiguous_team", message)
+                        .with_hint(format!("use `--team {}`", keys[0]))
+                        .into())
                 }
             };
         }
@@ -245,8 +254,8 @@ impl Engine {
 
 /// A seat file proves its holder only below the process that claimed it.
 fn proved(path: &Path, seat: &SeatFile) -> Caller {
-    let below = SeatFile::claimed_by(path)
-        .is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
+    let below =
+        SeatFile::claimed_by(path).is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
     if seat.is_genuine(path) && below {
         Caller::Seat { team: seat.team.clone(), agent: seat.agent.clone(), spawn: seat.spawn }
     } else {

@@ -6,12 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 use team_model::{Event, SeatState};
 
+use super::message::Text;
 use super::{Caller, Engine};
 use crate::decide;
 use crate::error::EngineError;
 use crate::store::Store;
 use crate::workspace::Workspace;
-use super::message::Text;
 
 /// The answer of `team_read`.
 #[derive(Debug, Clone, Serialize)]
@@ -96,7 +96,8 @@ impl Engine {
                 if messages.len() >= limit || line.team.as_deref() != Some(key.as_str()) {
                     continue;
                 }
-                let Event::MessageAccepted { id, kind, from, to, to_leader, addressed, task, body, .. } = line.event.0
+                let Event::MessageAccepted { id, kind, from, to, to_leader, addressed, task, body, .. } =
+                    line.event.0
                 else {
                     continue;
                 };
@@ -105,8 +106,11 @@ impl Engine {
                 if !(all_of_it || mine || for_all) {
                     continue;
                 }
-                let to: Vec<String> =
-                    to.iter().map(ToString::to_string).chain(to_leader.then(|| "leader".to_owned())).collect();
+                let to: Vec<String> = to
+                    .iter()
+                    .map(ToString::to_string)
+                    .chain(to_leader.then(|| "leader".to_owned()))
+                    .collect();
                 messages.push(serde_json::json!({
                     "id": id, "kind": kind, "from": from, "to": to, "addressed": addressed,
                     "task": task, "text": store.text_of(&body)?, "seq": line.seq,

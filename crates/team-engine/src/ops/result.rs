@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
 
-use super::{Caller, Engine};
 use super::message::Text;
+use super::{Caller, Engine};
 use crate::decide::{self, Refusal, ReportCommand};
 use crate::error::EngineError;
 use crate::store::Line;
@@ -183,7 +183,8 @@ impl Engine {
         }
         let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
         let taken = store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
-        let results: Vec<_> = results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect();
+        let results: Vec<_> =
+            results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect();
         Ok(Collected { collected: results.len(), results })
     }
 
@@ -219,7 +220,11 @@ impl Engine {
     }
 }
 
-fn shown(store: &crate::store::Store, line: Line, collected: bool) -> Result<Option<ResultShown>, EngineError> {
+fn shown(
+    store: &crate::store::Store,
+    line: Line,
+    collected: bool,
+) -> Result<Option<ResultShown>, EngineError> {
     let ts = line.ts.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     let Event::McpReportResult { id, agent, status, summary, task, case_id, text, lists, via, late, .. } =
         line.event.0

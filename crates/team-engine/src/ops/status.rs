@@ -199,7 +199,11 @@ impl Engine {
             Some(name) => Some(team.find_seat(name).ok_or_else(|| decide::unknown_agent(team, name))?.0),
         };
         let coordinator = match &store.state.coordinator {
-            None => CoordinatorShown { state: "stopped".to_owned(), epoch: store.state.epoch, ..Default::default() },
+            None => CoordinatorShown {
+                state: "stopped".to_owned(),
+                epoch: store.state.epoch,
+                ..Default::default()
+            },
             Some(it) => CoordinatorShown {
                 state: if process::is_alive(&it.process) { "running" } else { "lost" }.to_owned(),
                 pid: Some(it.process.pid),
@@ -284,8 +288,14 @@ fn attention(
     for (name, agent) in agents {
         let kind = agent.activity.state.as_str();
         if matches!(kind, "awaiting_approval" | "awaiting_trust") {
-            let asked = team.seats.iter().find(|(it, _)| it.as_str() == name).and_then(|(_, it)| asked(store, it));
-            let reason = agent.activity.reason.clone();
+            let asked =
+                team.seats.iter().find(|(it, _)| it.as_str() == name).and_then(|(_, it)| asked(store, it));
+            // A dialog has a name for programs; people get its words.
+            let reason = agent
+                .activity
+                .reason
+                .as_ref()
+                .map(|it| format!("its program asks: {}", it.replace('_', " ")));
             let what = asked.or(reason).unwrap_or_else(|| "its program asks a question".to_owned());
             add(kind, Some(name), format!("{name}: {what}"), &format!("attach {name} --type"));
         } else if agent.session.state == "failed" {
@@ -299,7 +309,9 @@ fn attention(
             agent => format!("send {agent} 'your answer'"),
         };
         let choices = match store.line(it.seq).ok().flatten().map(|it| it.event.0) {
-            Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => format!(" ({})", choices.join(", ")),
+            Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => {
+                format!(" ({})", choices.join(", "))
+            }
             _ => String::new(),
         };
         let what = format!("{id} from {}: {}{choices}", it.agent, it.question);
@@ -312,7 +324,9 @@ fn attention(
     }
     match state {
         "stopped" => add("stopped", None, "The team can go on where it was".to_owned(), "restart"),
-        "lost" => add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart"),
+        "lost" => {
+            add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart")
+        }
         _ => {}
     }
     if coordinator.state == "lost" {
@@ -393,7 +407,11 @@ fn agent(team: &Team, name: &team_model::AgentName, seat: &Seat) -> AgentShown {
 pub(crate) fn activity(seat: &Seat) -> ActivityShown {
     let it = &seat.activity;
     let time = |it: chrono::DateTime<chrono::Utc>| it.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-    let state = if seat.state.is_live() || it.kind == ActivityKind::Unknown { it.kind } else { ActivityKind::Unknown };
+    let state = if seat.state.is_live() || it.kind == ActivityKind::Unknown {
+        it.kind
+    } else {
+        ActivityKind::Unknown
+    };
     ActivityShown {
         state: state.to_string(),
         since: it.since.map(time),

@@ -29,6 +29,8 @@ pub(crate) struct Agent {
     pub(crate) seat: SeatFile,
     age: u32,
     composer: String,
+    /// What the terminal holds for a program that reads late: a text, or Enter.
+    unread: VecDeque<Option<String>>,
     submitted: VecDeque<String>,
     turn: Option<(String, u32)>,
     /// Taken from the inbox, not yet handed to the model.
@@ -71,6 +73,7 @@ impl Agent {
             seat,
             age: 0,
             composer: String::new(),
+            unread: VecDeque::new(),
             submitted: VecDeque::new(),
             turn: None,
             drained: None,
@@ -82,21 +85,44 @@ impl Agent {
 
     /// Whether it has nothing to do.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.age > START && self.submitted.is_empty() && self.turn.is_none() && self.drained.is_none()
+        self.age > START
+            && self.unread.is_empty()
+            && self.submitted.is_empty()
+            && self.turn.is_none()
+            && self.drained.is_none()
     }
 
     /// Takes what is pasted or pressed.
     pub(crate) fn paste(&mut self, text: &str) {
-        self.composer.push_str(text);
+        self.unread.push_back(Some(text.to_owned()));
+        self.read_unless_late();
     }
 
     /// Takes a key.
     pub(crate) fn press(&mut self, key: Key) {
         assert_eq!(key, Key::Enter, "no other key is pressed");
-        if !self.composer.is_empty() {
-            let text = std::mem::take(&mut self.composer);
-            self.take(text);
+        self.unread.push_back(None);
+        self.read_unless_late();
+    }
+
+    /// Every third program reads what was typed a little later.
+    fn read_unless_late(&mut self) {
+        if !self.seat.agent.as_str().ends_with('3') {
+            self.read();
         }
+    }
+
+    fn read(&mut self) -> bool {
+        match self.unread.pop_front() {
+            Some(Some(text)) => self.composer.push_str(&text),
+            Some(None) if !self.composer.is_empty() => {
+                let text = std::mem::take(&mut self.composer);
+                self.take(text);
+            }
+            Some(None) => {}
+            None => return false,
+        }
+        true
     }
 
     fn take(&mut self, text: String) {
@@ -138,6 +164,9 @@ impl Agent {
                 return true;
             }
             _ => {}
+        }
+        if self.read() {
+            return true;
         }
         if self.written < self.transcript.len() && self.turn.is_some() {
             self.write_transcript();

@@ -1,7 +1,7 @@
 //! What must be true at the end of every run, however its coordinators ended.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use team_engine::store::Store;
 use team_model::{Event, ReceiptStep, TeamState, find_message_ids};
@@ -140,21 +140,23 @@ fn nothing_is_left(world: &mut World, point: &str) {
         );
     }
     let left = files(&world.workspace.state_dir.join("seats"));
-    let secret = |it: &String| {
-        it.ends_with(".env") || (it.contains("/inbox/") && it.ends_with(".txt") && !it.contains("/taken/"))
+    let secret = |it: &PathBuf| {
+        let kind = it.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        let dir = it.parent().and_then(Path::file_name).and_then(|it| it.to_str()).unwrap_or_default();
+        kind == "env" || (kind == "txt" && dir == "inbox")
     };
     let left: Vec<_> = left.into_iter().filter(secret).collect();
-    assert_eq!(left, Vec::<String>::new(), "{point}: files");
+    assert_eq!(left, Vec::<PathBuf>::new(), "{point}: files");
 }
 
-fn files(dir: &Path) -> Vec<String> {
+fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
-            found.extend(files(&path))
+            found.extend(files(&path));
         } else {
-            found.push(path.to_string_lossy().into_owned())
+            found.push(path);
         }
     }
     found

@@ -3,6 +3,8 @@
 //! Terminal, clock and processes are in memory, so a run takes moments; log, inboxes and the programs' records are
 //! real files. The same on a real tmux with real processes is a scenario of its own.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 mod agent;
 mod check;
 mod fakes;
@@ -30,20 +32,22 @@ const SLEEP: u32 = 60;
 /// How many of the times that a point is passed are tried, where not all are.
 const TRIED: usize = 3;
 
-/// Runs until everything has ended; the first coordinator has these failpoints, its successors have none.
-fn run(world_of: &Arc<Mutex<World>>, first: Arc<Failpoints>, absence: usize, point: &str) {
+/// Runs until everything has ended; each coordinator has the next of these failpoints, later ones have none.
+fn run(world_of: &Arc<Mutex<World>>, all: Vec<Arc<Failpoints>>, absence: usize, point: &str) {
     let lock = || world_of.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut next = Some(first);
+    let mut started = false;
+    let mut next = all.into_iter();
     for _ in 0..TURNS {
         let core = lock().core.take();
         let Some(mut core) = core else {
             if lock().is_over() {
                 return;
             }
-            let fail = next.take();
-            if fail.is_none() {
+            let fail = next.next();
+            if started {
                 (0..absence).for_each(|_| lock().turn());
             }
+            started = true;
             // Not under the lock: a coordinator that falls asleep lets the world go on.
             let take_over = lock().successor(fail.unwrap_or_default());
             let core = take_over();
@@ -81,7 +85,7 @@ fn lock_out(
 ) {
     let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
     judge(round, &mut core);
-    assert!(world.round(&mut core).is_none(), "{point}: a succeeded coordinator goes on");
+    assert!(judge(core.round(), &mut core).is_none(), "{point}: a succeeded coordinator goes on");
     world.store.refresh().unwrap();
     let epoch = core.epoch();
     let mut newest = 0;
@@ -105,7 +109,7 @@ fn lock_out(
 fn points() -> Vec<String> {
     let world = Arc::new(Mutex::new(World::new(PLOT)));
     let fail = Arc::new(Failpoints::default());
-    run(&world, Arc::clone(&fail), 0, "none");
+    run(&world, vec![Arc::clone(&fail)], 0, "none");
     let mut world = world.lock().unwrap();
     let tally = check(&mut world, "none");
     assert_eq!(tally.unknown, 0);
@@ -140,7 +144,8 @@ fn sweep(kind: &str, tried: usize, one: impl Fn(&str) -> Tally + Sync) {
         *by_effect.entry(point.rsplit_once(':').unwrap().0).or_default() += 1;
     }
     assert!(wrong.is_empty(), "{kind}: {} of {} points: {wrong:?}", wrong.len(), points.len());
-    assert!(total.unknown * 20 <= total.receipts, "{kind}: {total:?}");
+    // One in twenty would do; a pane that remembers what was typed leaves nothing in doubt while its program lives.
+    assert_eq!(total.unknown, 0, "{kind}: {total:?}");
     for effect in ["server", "spawn", "paste", "enter", "ring", "stop", "server_stop"] {
         for when in ["before", "orphan", "after"] {
             assert!(
@@ -167,6 +172,12 @@ fn spread(all: Vec<String>, tried: usize) -> Vec<String> {
     by_effect.into_values().flat_map(some).collect()
 }
 
+/// The first coordinator dies at a point, and the second one perhaps while it concludes what the first was at.
+fn deaths(point: &str) -> Vec<Arc<Failpoints>> {
+    let second = ["conclude:before:1", "conclude:after:1", "take_over:after:1"][number_of(point) % 3];
+    [point, second].map(|it| Arc::new(Failpoints::armed(it))).into()
+}
+
 fn number_of(point: &str) -> usize {
     point.bytes().map(usize::from).sum()
 }
@@ -176,7 +187,7 @@ fn a_coordinator_that_is_killed_anywhere_loses_and_doubles_nothing() {
     sweep("die", usize::MAX, |point| {
         let world = Arc::new(Mutex::new(World::new(PLOT)));
         let name = format!("die@{point}");
-        run(&world, Arc::new(Failpoints::armed(point)), number_of(point) % ABSENCE, &name);
+        run(&world, deaths(point), number_of(point) % ABSENCE, &name);
         check(&mut world.lock().unwrap_or_else(PoisonError::into_inner), &name)
     });
 }
@@ -191,7 +202,7 @@ fn a_coordinator_that_wakes_up_after_it_was_succeeded_does_nothing() {
             let mut world = asleep.lock().unwrap_or_else(PoisonError::into_inner);
             world.succeed(turns);
         });
-        run(&world, Arc::new(fail), 0, &name);
+        run(&world, vec![Arc::new(fail)], 0, &name);
         check(&mut world.lock().unwrap_or_else(PoisonError::into_inner), &name)
     });
 }
@@ -203,10 +214,13 @@ fn one_point_can_be_tried_alone() {
     let world = Arc::new(Mutex::new(World::new(PLOT)));
     let asleep = Arc::clone(&world);
     let turns = u32::try_from(number_of(point)).unwrap() % SLEEP;
-    let fail = match kind {
-        "sleep" => Failpoints::meanwhile(point, move || asleep.lock().unwrap().succeed(turns)),
-        _ => Failpoints::armed(point),
+    let (all, absence) = match kind {
+        "sleep" => {
+            let fail = Failpoints::meanwhile(point, move || asleep.lock().unwrap().succeed(turns));
+            (vec![Arc::new(fail)], 0)
+        }
+        _ => (deaths(point), number_of(point) % ABSENCE),
     };
-    run(&world, Arc::new(fail), number_of(point) % ABSENCE, &asked);
+    run(&world, all, absence, &asked);
     check(&mut world.lock().unwrap(), &asked);
 }

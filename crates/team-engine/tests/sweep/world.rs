@@ -192,17 +192,12 @@ impl World {
     pub(crate) fn succeed(&mut self, turns: u32) {
         let mut core = self.successor(Arc::default())().unwrap();
         for _ in 0..turns {
-            let Some(round) = self.round(&mut core) else { break };
+            let Some(round) = judge(core.round(), &mut core) else { break };
             self.pass_time(round.wake);
             self.turn();
         }
         self.inputs_asleep = Some(self.terminal.inputs().len());
         self.core = Some(core);
-    }
-
-    /// Lets the coordinator do what is to be done now; says whether it is still there.
-    pub(crate) fn round(&mut self, core: &mut Core) -> Option<Round> {
-        judge(core.round(), core)
     }
 
     /// One turn of everything but the coordinator.
@@ -237,15 +232,12 @@ impl World {
             self.processes.starts(pane.pid);
             let file = PathBuf::from(asked.argv.last().unwrap());
             let mut around = Surroundings { store: &mut self.store, now: self.clock.now() };
-            match Agent::start(pane, &file, &mut around) {
-                Some(agent) => {
-                    self.terminal.show(pane, agent.screen());
-                    self.agents.lock().unwrap().insert(pane, agent);
-                }
-                None => {
-                    self.processes.ends(pane.pid);
-                    self.terminal.exits(pane, Exit::Code(1));
-                }
+            if let Some(agent) = Agent::start(pane, &file, &mut around) {
+                self.terminal.show(pane, agent.screen());
+                self.agents.lock().unwrap().insert(pane, agent);
+            } else {
+                self.processes.ends(pane.pid);
+                self.terminal.exits(pane, Exit::Code(1));
             }
         }
         news
@@ -269,6 +261,7 @@ impl World {
                 news = true;
             } else {
                 news |= agent.tick(&mut around);
+                self.terminal.show(*pane, agent.screen());
             }
         }
         news
@@ -280,7 +273,7 @@ impl World {
             self.send();
             return true;
         }
-        if self.turns % 7 == 0 {
+        if self.turns.is_multiple_of(7) {
             self.collect();
         }
         if self.ending || !self.is_settled() {
@@ -306,7 +299,7 @@ impl World {
         };
         let long = number % 5 == 4;
         let text = if long {
-            (0..14).map(|it| format!("line {it} of {number}\n")).collect()
+            (0..14).map(|it| format!("line {it} of {number}")).collect::<Vec<_>>().join("\n")
         } else {
             format!("word {number}")
         };

@@ -64,6 +64,11 @@ impl Payload for Event {
             _ => Vec::new(),
         }
     }
+
+    fn read_quickly(json: &str) -> Option<Self> {
+        // Some lines go the quick way, the others the usual one.
+        serde_json::from_str(json).ok().filter(|event| matches!(event, Self::Noted { id, .. } if id % 2 == 0))
+    }
 }
 
 pub(crate) type Log = Journal<String, Event>;

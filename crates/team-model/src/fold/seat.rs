@@ -3,7 +3,8 @@
 use super::At;
 use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Session, Team, Turn};
 use crate::{
-    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId, TurnOutcome,
+    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId,
+    TurnOutcome,
 };
 
 impl Team {
@@ -151,7 +152,8 @@ impl Team {
         if asked {
             self.tell(at, NoticeCause::Approval, agent.as_str());
         } else if !open {
-            let start = self.seats.get(agent).is_some_and(|it| it.activity.kind == ActivityKind::AwaitingTrust);
+            let start =
+                self.seats.get(agent).is_some_and(|it| it.activity.kind == ActivityKind::AwaitingTrust);
             self.untold.retain(|it| start || it.cause != NoticeCause::Approval || it.about != agent.as_str());
         }
     }

@@ -175,8 +175,8 @@ fn stop_failure(stdin: &Value, native_id: Option<String>) -> Vec<Fact> {
     let kind = text(stdin, "error").unwrap_or_else(|| "unknown".to_owned());
     let said = text(stdin, "last_assistant_message");
     // The limit outlasts the turn, so it comes last.
-    let limit = (kind == "rate_limit")
-        .then(|| Fact::Limited { until: None, text: said.clone().unwrap_or_default() });
+    let limit =
+        (kind == "rate_limit").then(|| Fact::Limited { until: None, text: said.clone().unwrap_or_default() });
     let mut facts = vec![Fact::TurnEnded { native_id, outcome: TurnOutcome::Error { kind }, text: said }];
     facts.extend(limit);
     facts
