@@ -205,8 +205,7 @@ impl Workspace {
     /// Whoever comes without `XDG_STATE_HOME` looks in the usual place and finds there where the state is.
     fn leave_pointer(&self) -> Result<(), WorkspaceError> {
         let Some(usual) = usual_state_root() else { return Ok(()) };
-        // Whoever has no home may have been started from anywhere: nothing is left in the one the system knows.
-        if is_homeless() || self.state_dir.starts_with(&usual) {
+        if self.state_dir.starts_with(&usual) {
             return Ok(());
         }
         let pointer = usual.join(format!("{}.at", self.id));
