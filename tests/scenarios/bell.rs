@@ -160,3 +160,23 @@ fn at_a_limit_messages_wait_until_it_ends_or_somebody_works_again() {
     assert_eq!(taken(&crew, "not before the reset"), 2);
     crew.finish();
 }
+
+#[test]
+fn a_question_of_trust_ends_the_waiting_and_its_answer_the_start() {
+    let mut crew = Crew::written(&["w1"]);
+    crew.ws.set("FAKE_CHANNEL", "bell");
+    crew.script("dialog trust");
+    let started = crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(1), "{}", started.snapshot());
+    for part in ["`w1` is not ready: its program asks a person", "team-agent attach w1 --type"] {
+        assert!(started.stderr.contains(part), "{}", started.snapshot());
+    }
+    assert_eq!(crew.activity("w1"), "awaiting_trust");
+    let waits = send(&crew, "hello");
+    wait_for_step(&crew, &waits, "held");
+    assert_eq!(crew.bytes("w1"), Vec::<u8>::new());
+    crew.control("w1", "close-dialog");
+    wait_for_step(&crew, &waits, "answered");
+    assert_eq!(crew.status()["ready"], true);
+    crew.finish();
+}

@@ -1,5 +1,7 @@
 //! The command line as a person and as scripts use it: help, exit codes, words of refusals, pipes.
 
+#![expect(clippy::format_push_string, reason = "a test reads better so")]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! A tool server that no seat vouches for: it may write to the leader and report, as nobody in particular.
 
+#![expect(clippy::format_push_string, reason = "a test reads better so")]
+
 use serde_json::{Value, json};
 use team_scenarios::{Crew, SOON};
 use team_testkit::process;

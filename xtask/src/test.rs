@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let nextest = repo::answers(repo::cargo().args(["nextest", "--version"]));
     let mut command = repo::cargo();
     let chosen = |it: &&String| it.starts_with("-p") || it.starts_with("--package");
-    let whole = if theirs.iter().any(|it| chosen(it)) { None } else { Some("--workspace") };
+    let whole = if theirs.iter().any(chosen) { None } else { Some("--workspace") };
     if nextest {
         command.args(["nextest", "run", "--no-fail-fast"]).args(whole);
         command.args(if all_clients { &["--run-ignored", "all"][..] } else { &[] });

@@ -23,7 +23,6 @@ impl Default for RealClock {
 }
 
 impl Clock for RealClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }

@@ -114,8 +114,9 @@ impl EngineError {
             | Self::Locate(_)
             | Self::Copy(_)
             | Self::Profile(_)
-            | Self::Unsupported(_) => ErrorKind::User,
-            Self::Workspace(WorkspaceError::NoTeam(_)) | Self::Gone { .. } => ErrorKind::User,
+            | Self::Unsupported(_)
+            | Self::Workspace(WorkspaceError::NoTeam(_))
+            | Self::Gone { .. } => ErrorKind::User,
             Self::Workspace(_)
             | Self::Log(_)
             | Self::Tmux(_)

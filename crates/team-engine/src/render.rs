@@ -7,10 +7,10 @@ use crate::error::EngineError;
 use crate::store::Store;
 
 /// The most bytes of messages that are handed over together.
-pub const BLOCK: usize = 64 * 1024;
+pub(crate) const BLOCK: usize = 64 * 1024;
 
 /// Renders what a worker is told at its start: the common part, then its role's instructions.
-pub fn start_text(
+pub(crate) fn start_text(
     team: &Team,
     agent: &AgentName,
     seat: &Seat,
@@ -43,7 +43,7 @@ pub fn start_text(
 }
 
 /// Reads a message from the log and renders it as it is received.
-pub fn received_form(store: &Store, seq: u64, message: &Message) -> Result<String, EngineError> {
+pub(crate) fn received_form(store: &Store, seq: u64, message: &Message) -> Result<String, EngineError> {
     let body = match store.line(seq)?.map(|it| it.event.0) {
         Some(Event::MessageAccepted { body, .. }) => store.text_of(&body)?,
         _ => return Err(EngineError::Gone { what: "message", id: message.id.to_string() }),

@@ -3,7 +3,7 @@
 use team_provider::Screen;
 
 /// Turns a captured screen into what a provider reads.
-pub fn read(shown: &team_tmux::Screen) -> Screen {
+pub(crate) fn read(shown: &team_tmux::Screen) -> Screen {
     let mut lines = Vec::with_capacity(shown.lines.len());
     let mut marks = Vec::with_capacity(shown.lines.len());
     for line in &shown.lines {

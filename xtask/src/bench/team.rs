@@ -75,9 +75,9 @@ pub(super) fn start_measured(bed: &mut Bed, plan: &Plan, size: usize, figures: &
         let had_cache = bed.ws.path().join(".team/runtime/snapshot.json").exists();
         let (team, took) = start(bed, &format!("n{size}r{round}"), size)?;
         if had_cache {
-            starts.push(took)
+            starts.push(took);
         } else {
-            empties.push(took)
+            empties.push(took);
         }
         if round + 1 < rounds {
             stops.push(shutdown(bed, &team)?);

@@ -104,6 +104,7 @@ impl Core {
         Ok(())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a batch is used up by its start")]
     fn start_in_team(&mut self, key: &TeamKey, list: Vec<(Prepared, String)>) -> Result<(), EngineError> {
         let spawns = self.decide(Some(key), |state| {
             let mut events = Vec::new();
@@ -168,8 +169,7 @@ impl Core {
         }
         self.fail.pass("spawn", "before")?;
         let opened = match self.terminal.open(&panes) {
-            Ok(opened) => opened,
-            Err(TmuxError::OpenedSome { opened, .. }) => opened,
+            Ok(opened) | Err(TmuxError::OpenedSome { opened, .. }) => opened,
             Err(error) => {
                 // Nothing is known to be open: the spawns are looked for and superseded on the next round.
                 self.find_server()?;
@@ -196,21 +196,18 @@ impl Core {
         let tag = spawn.to_string();
         let panes = if self.seen.server_alive { self.terminal.panes()? } else { Vec::new() };
         let found = panes.into_iter().find(|it| it.tag.as_deref() == Some(tag.as_str()));
-        match found {
-            Some(info) => {
-                let event = Event::SpawnOpened { spawn, pane: info.pane.id.to_string(), pid: info.pane.pid };
-                if let Some(look) = self.seen.seats.get_mut(at) {
-                    look.pane_known = true;
-                    look.pane_dead = info.exit.is_some();
-                }
-                self.record(Some(&at.0), vec![event])
+        if let Some(info) = found {
+            let event = Event::SpawnOpened { spawn, pane: info.pane.id.to_string(), pid: info.pane.pid };
+            if let Some(look) = self.seen.seats.get_mut(at) {
+                look.pane_known = true;
+                look.pane_dead = info.exit.is_some();
             }
-            None => {
-                if let Some(look) = self.seen.seats.get_mut(at) {
-                    look.pane_known = true;
-                }
-                self.supersede(at, spawn)
+            self.record(Some(&at.0), vec![event])
+        } else {
+            if let Some(look) = self.seen.seats.get_mut(at) {
+                look.pane_known = true;
             }
+            self.supersede(at, spawn)
         }
     }
 
@@ -496,6 +493,7 @@ impl Core {
         Ok(())
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "an action is used up")]
     fn hold(
         &mut self,
         held: Vec<(TeamKey, team_model::MessageId, team_model::AgentName, team_model::HoldReason)>,

@@ -179,8 +179,6 @@ impl Core {
                 self.seen.server_alive = true;
                 Ok(())
             }
-            // It runs and another one answers in its place, which is none of ours.
-            Some(_) => Ok(()),
             // Between two looks it may have ended; while it runs, what is in it is not lost.
             None if self.processes.is_alive(&recorded.process) => {
                 Err(EngineError::Coordinator("gets no answer from its tmux server".to_owned()))

@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// What is known of leaders' panes.
 #[derive(Debug, Default)]
-pub struct LeaderDesk {
+pub(super) struct LeaderDesk {
     tried: BTreeMap<TeamKey, Duration>,
     /// When to look again at a leader that has something to hear.
     pub wake: Option<Duration>,

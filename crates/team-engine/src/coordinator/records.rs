@@ -31,7 +31,7 @@ const CHUNK: u64 = 4 << 20;
 
 /// The records that are watched.
 #[derive(Debug, Default)]
-pub struct Records {
+pub(super) struct Records {
     seats: BTreeMap<SeatKey, SeatRecords>,
     /// Directories to be watched for changes.
     pub dirs: Vec<PathBuf>,
@@ -160,6 +160,7 @@ impl Core {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is put where an option is")]
 fn earlier(one: Option<Duration>, other: Duration) -> Option<Duration> {
     Some(one.map_or(other, |it| it.min(other)))
 }
@@ -363,7 +364,7 @@ fn transcript_event(
         Fact::Enqueued { text } => submitted(text, false, "enqueue"),
         Fact::TakenInTurn { text } => submitted(text, true, "taken in turn"),
         Fact::TurnStarted { prompt: Some(prompt), .. } => {
-            submitted(prompt, live && seat.turn.is_some(), "user")
+            submitted(prompt, !live || seat.turn.is_some(), "user");
         }
         Fact::TurnEnded { outcome, .. } if live && seat.turn.is_some() => {
             if matches!(outcome, Ended::Interrupted) {

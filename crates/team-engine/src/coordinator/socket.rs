@@ -48,8 +48,11 @@ pub struct Answer {
     pub hint: Option<String>,
 }
 
+/// What a request comes to: a state, a team and whether it is to be at once become events.
+type Decision = fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>;
+
 /// Opens the socket, private to this user.
-pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
+pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir)?;
         std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))?;
@@ -61,7 +64,7 @@ pub fn listen(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// Who is at the other end.
-pub fn peer(stream: &UnixStream) -> Option<u32> {
+pub(super) fn peer(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok()?.pid().and_then(|it| u32::try_from(it).ok())
 }
 
@@ -88,11 +91,10 @@ impl Core {
             let message = format!("agent `{agent}` may not do this: it is for a person or the leader");
             return Err(Refusal::new("not_allowed", message).into());
         }
-        let (team, events): (&String, fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>) =
-            match request {
-                Request::Shutdown { team, .. } => (team, decide::plan_stop),
-                Request::Delete { team } => (team, |state, key, _| decide::delete_team(state, key)),
-            };
+        let (team, events): (&String, Decision) = match request {
+            Request::Shutdown { team, .. } => (team, decide::plan_stop),
+            Request::Delete { team } => (team, |state, key, _| decide::delete_team(state, key)),
+        };
         let now = matches!(request, Request::Shutdown { now: true, .. });
         let key = TeamKey::new(team)
             .map_err(|error| Refusal::new("bad_name", error.to_string()))

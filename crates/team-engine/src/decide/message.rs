@@ -382,6 +382,7 @@ mod tests {
         state.teams.remove(&key).unwrap()
     }
 
+    #[expect(clippy::type_complexity, reason = "whole values are compared in a table")]
     fn to(
         team: &Team,
         from: &Sender,

@@ -59,7 +59,7 @@ pub fn doctor(scope: &Scope) -> Doctor {
     let path = process::search_path().to_string_lossy().into_owned();
     match team_tmux::find_tmux(OsStr::new(&path)) {
         Err(error) => {
-            checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+            checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
         }
         Ok(tmux) => match team_tmux::version(&tmux) {
             Ok(version) => {
@@ -71,7 +71,7 @@ pub fn doctor(scope: &Scope) -> Doctor {
                 ));
             }
             Err(error) => {
-                checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+                checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
             }
         },
     }
@@ -224,10 +224,10 @@ fn place(scope: &Scope) -> Vec<Check> {
     match place.tmux_socket() {
         _ if place.id.is_empty() => {}
         Ok(socket) => {
-            checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None))
+            checks.push(check("socket", CheckLevel::Ok, format!("tmux socket {}", socket.display()), None));
         }
         Err(error) => {
-            checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref()))
+            checks.push(check("socket", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
         }
     }
     let Some(store) = &engine.store else { return checks };

@@ -16,6 +16,8 @@ use crate::error::EngineError;
 use crate::guardian;
 use crate::workspace::Workspace;
 
+/// How long a message may stand still before it is seen to that a coordinator still runs.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
 const LONGEST: usize = 1 << 20;
 
@@ -192,8 +194,14 @@ impl Engine {
             let _ = guardian::ensure(&self.workspace);
         }
         let limit = self.clock.elapsed() + wait;
-        if !wait.is_zero() {
-            self.follow_until(limit, |state| arrived(state, key, &outcome, step).then_some(()))?;
+        while self.clock.elapsed() < limit {
+            let pause = limit.min(self.clock.elapsed() + LOOK_AGAIN);
+            if self.follow_until(pause, |state| arrived(state, key, &outcome, step).then_some(()))?.is_some()
+            {
+                break;
+            }
+            // The one that took it may have stepped aside since.
+            let _ = guardian::ensure(&self.workspace);
         }
         self.show_sent(key, &outcome, args, text.cleaned, step)
     }

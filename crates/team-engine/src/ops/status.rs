@@ -325,7 +325,7 @@ fn attention(
     match state {
         "stopped" => add("stopped", None, "The team can go on where it was".to_owned(), "restart"),
         "lost" => {
-            add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart")
+            add("lost", None, "its terminals are gone; its conversations are not".to_owned(), "restart");
         }
         _ => {}
     }

@@ -60,10 +60,10 @@ impl Team {
                 seat.ready(at);
             }
             // Without a turn its status says when it is idle again.
-            Event::SessionCompacted { .. } => {
-                if seat.activity.kind == ActivityKind::Compacting && seat.turn.is_some() {
-                    seat.activity = at.activity(ActivityKind::Working, None, None);
-                }
+            Event::SessionCompacted { .. }
+                if seat.activity.kind == ActivityKind::Compacting && seat.turn.is_some() =>
+            {
+                seat.activity = at.activity(ActivityKind::Working, None, None);
             }
             Event::ToolsListed { .. } => {
                 spawn.needs.remove(&ReadyFact::ToolsListed);

@@ -357,6 +357,8 @@ impl Team {
             seat.dirty = None;
         }
         let spawn = seat.spawn.as_ref().map(|it| it.id);
+        // A record that is read late tells of a turn that has ended since.
+        let ended = in_turn && seat.turn.is_none();
         if in_turn
             && let Some(turn) = &mut seat.turn
             && !turn.messages.contains(id)
@@ -369,6 +371,14 @@ impl Team {
         {
             task.in_progress |= in_turn;
             task.spawn = spawn;
+        }
+        if ended {
+            self.receipt(id, receiver, |it| {
+                if it.step == ReceiptStep::TurnStarted {
+                    it.step = ReceiptStep::Answered;
+                }
+            });
+            self.settle();
         }
     }
 
