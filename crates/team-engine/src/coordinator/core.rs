@@ -183,7 +183,8 @@ impl Core {
             None if self.processes.is_alive(&recorded.process) => {
                 Err(EngineError::Coordinator("gets no answer from its tmux server".to_owned()))
             }
-            None => Ok(()),
+            // It has ended, or another one answers in its place, which is none of ours.
+            Some(_) | None => Ok(()),
         }
     }
 
