@@ -175,7 +175,10 @@ fn a_question_of_trust_ends_the_waiting_and_its_answer_the_start() {
     let waits = send(&crew, "hello");
     wait_for_step(&crew, &waits, "held");
     assert_eq!(crew.bytes("w1"), Vec::<u8>::new());
-    crew.control("w1", "close-dialog");
+    // The dialog stands before everything, so nothing says yet that the line was obeyed.
+    let control = crew.control_file("w1");
+    std::fs::create_dir_all(control.parent().expect("it has a directory")).expect("the home is writable");
+    std::fs::write(control, "close-dialog\n").expect("the home is writable");
     wait_for_step(&crew, &waits, "answered");
     assert_eq!(crew.status()["ready"], true);
     crew.finish();

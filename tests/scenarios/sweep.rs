@@ -105,7 +105,13 @@ fn settled_step(events: &[Value], agent: &str, id: &str) -> bool {
     let is_its = |it: &&Value| it["event"]["spawn"].as_str().is_some_and(|it| seats.contains(&it));
     let names =
         |it: &&Value| it["event"]["messages"].as_array().is_some_and(|it| it.iter().any(|it| it == id));
-    let begun = events.iter().find(|it| of_type(it, "turn.started") && is_its(it) && names(it));
+    let taken = |it: &&Value| {
+        it["event"]["id"] == id && it["event"]["receiver"] == agent && it["event"]["in_turn"] == true
+    };
+    let begun = events.iter().find(|it| {
+        of_type(it, "turn.started") && is_its(it) && names(it)
+            || of_type(it, "message.submitted") && taken(it)
+    });
     let ended = begun.is_some_and(|begun| {
         let after = |it: &&Value| it["seq"].as_u64() > begun["seq"].as_u64();
         events.iter().any(|it| of_type(&it, "turn.ended") && is_its(&it) && after(&it))

@@ -148,9 +148,10 @@ impl Engine {
         }
         let _ = std::fs::remove_dir_all(self.workspace.state_dir.join("seats").join(key.as_str()));
         self.forget_secrets(&key);
-        let kept = std::fs::read_dir(&home)
+        let mut kept: Vec<PathBuf> = std::fs::read_dir(&home)
             .map(|it| it.filter_map(|it| Some(it.ok()?.path())).collect())
             .unwrap_or_default();
+        kept.sort();
         Ok(Deleted { team: key.to_string(), kept })
     }
 
