@@ -52,7 +52,7 @@ fn run(point: &str, bell: bool) -> Tally {
         crew.ws.ok([&["send", to, &text, "--wait", "accepted"], watch].concat());
     }
     let briefs = MESSAGES.iter().filter(|(_, brief)| *brief).count();
-    crew.ws.wait_until(&format!("{point}: everything is answered"), || is_settled(&crew), SOON * 2);
+    wait_until_settled(&crew, point);
     let tally = check_messages(&crew, point);
     let reported = crew.events_of("mcp.report_result").len();
     assert!(
@@ -80,43 +80,20 @@ fn accepted(crew: &Crew) -> Vec<(String, String)> {
     crew.events_of("message.accepted").into_iter().flat_map(of_one).collect()
 }
 
-/// Whether each message is unknown, or in a turn that has ended, and each task with such a message is closed.
-fn is_settled(crew: &Crew) -> bool {
-    let events = crew.ws.events();
-    accepted(crew).iter().all(|(agent, id)| settled_step(&events, agent, id))
-}
-
-fn settled_step(events: &[Value], agent: &str, id: &str) -> bool {
-    let of_type = |it: &&Value, kind: &str| it["event"]["type"] == kind;
-    let unknown = events.iter().any(|it| {
-        of_type(&it, "message.unknown") && it["event"]["id"] == id && it["event"]["receiver"] == agent
-    });
-    let seats: Vec<&str> = events
-        .iter()
-        .filter(|it| of_type(it, "spawn.planned") && it["event"]["agent"] == agent)
-        .filter_map(|it| it["seq"].as_u64())
-        .filter_map(|seq| {
-            let name = format!("x-{seq}");
-            let claim =
-                events.iter().find(|it| of_type(it, "session.claimed") && it["event"]["spawn"] == name)?;
-            claim["event"]["spawn"].as_str()
-        })
-        .collect();
-    let is_its = |it: &&Value| it["event"]["spawn"].as_str().is_some_and(|it| seats.contains(&it));
-    let names =
-        |it: &&Value| it["event"]["messages"].as_array().is_some_and(|it| it.iter().any(|it| it == id));
-    let taken = |it: &&Value| {
-        it["event"]["id"] == id && it["event"]["receiver"] == agent && it["event"]["in_turn"] == true
+/// Waits until nothing is on its way any more, and everybody is idle.
+fn wait_until_settled(crew: &Crew, point: &str) {
+    let mut last = Value::Null;
+    let mut look = || {
+        last = crew.status();
+        let open = ["accepted", "held", "sending", "submitted", "turn_started"];
+        let idle = |it: &Value| it["activity"]["state"] == "idle";
+        open.iter().all(|it| last["messages"][it].as_u64().unwrap_or(0) == 0)
+            && last["agents"].as_object().is_some_and(|it| it.values().all(idle))
     };
-    let begun = events.iter().find(|it| {
-        of_type(it, "turn.started") && is_its(it) && names(it)
-            || of_type(it, "message.submitted") && taken(it)
-    });
-    let ended = begun.is_some_and(|begun| {
-        let after = |it: &&Value| it["seq"].as_u64() > begun["seq"].as_u64();
-        events.iter().any(|it| of_type(&it, "turn.ended") && is_its(&it) && after(&it))
-    });
-    ended || unknown
+    if !team_testkit::process::wait_until(&mut look, SOON * 2) {
+        let log: Vec<String> = crew.ws.events().iter().map(ToString::to_string).collect();
+        panic!("{point}: something stays open: {last}\n{}", log.join("\n"));
+    }
 }
 
 /// Each message stands once in what its receivers' programs took, or is unknown and stands there once at most.
@@ -264,7 +241,7 @@ fn a_coordinator_that_sleeps_while_another_takes_over_does_nothing_when_it_wakes
         let state = crew.ws.state_directory().unwrap();
         std::fs::remove_file(state.join("locks/coordinator")).unwrap();
         crew.ws.ok(["coordinator", "--detach"]);
-        crew.ws.wait_until(&format!("{point}: the message arrives"), || is_settled(&crew), SOON);
+        wait_until_settled(&crew, point);
         crew.ws.ok(["send", "w1", "another", "--wait", "answered", "--timeout", "20"]);
         let before = crew.bytes("w1");
         let woken = crew.ws.command("sh").args(["-c", &format!("kill -CONT {old}")]).status().unwrap();
