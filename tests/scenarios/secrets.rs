@@ -285,3 +285,23 @@ fn a_seat_file_of_ones_own_making_proves_nothing() {
     assert!(said.contains("\"proved\":true"), "{said}");
     crew.finish();
 }
+
+#[test]
+fn a_state_directory_of_ones_own_making_makes_nobody_a_peer() {
+    let crew = Crew::started(&["w1", "w2"]);
+    // Everything that names a seat, in a place that an agent can write: the peer's name, its spawn, this very process.
+    let (said, _) = crew.shell(
+        "w1",
+        "mkdir -p own/seats && chmod 700 own && own=$PWD/own && \
+         sed -e \"s#\\\"state_dir\\\":\\\"[^\\\"]*\\\"#\\\"state_dir\\\":\\\"$own\\\"#\" \
+             -e 's#\"agent\":\"w1\"#\"agent\":\"w2\"#' \"$TEAM_AGENT_SEAT\" > own/seats/x.json && \
+         cp \"${TEAM_AGENT_SEAT%.json}.claim\" own/seats/x.claim && \
+         grep -c '\"agent\":\"w2\"' own/seats/x.json && \
+         TEAM_AGENT_SEAT=$own/seats/x.json team-agent report --json --status success --summary forged",
+    );
+    assert!(said.starts_with("1\n"), "{said}");
+    assert!(!said.contains("\"proved\":true"), "{said}");
+    let reports = crew.events_of("mcp.report_result");
+    assert!(reports.iter().all(|it| it["event"]["agent"] != "w2"), "{reports:?}");
+    crew.finish();
+}

@@ -32,7 +32,8 @@ pub struct HookAnswer {
 pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, EngineError> {
     let seat = SeatFile::read(seat_file)?;
     let Some(provider) = team_provider::provider(&seat.provider) else { return Ok(HookAnswer::default()) };
-    if !seat.is_genuine(seat_file) {
+    let workspace = Workspace::look(&Workspace::present_root(&seat.state_dir, &seat.workspace))?;
+    if !seat.is_genuine(seat_file, &workspace) {
         return Ok(HookAnswer::default());
     }
     let stdin: Value = serde_json::from_str(stdin).unwrap_or(Value::Null);

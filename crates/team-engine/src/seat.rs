@@ -35,7 +35,9 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(300);
 /// Runs the seat to its end; returns the exit code of the pane.
 pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     let seat = SeatFile::read(seat_file)?;
-    if !seat.is_genuine(seat_file) {
+    let known =
+        workspace::Workspace::look(&workspace::Workspace::present_root(&seat.state_dir, &seat.workspace))?;
+    if !seat.is_genuine(seat_file, &known) {
         return Err(EngineError::Coordinator(format!("did not write `{}`", seat_file.display())));
     }
     let signals = take_signals();
@@ -85,7 +87,7 @@ pub(crate) fn is_above() -> bool {
     process::ancestors(std::process::id()).into_iter().skip(1).any(|(pid, _)| {
         let seat = process::environment(pid).and_then(|it| it.get(SEAT_VARIABLE).cloned());
         seat.is_some_and(|it| {
-            SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_genuine(Path::new(&it)))
+            SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_plausible(Path::new(&it)))
         })
     })
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use team_model::{AgentName, ProcessIdentity, SpawnId, TeamKey};
 
-use crate::workspace::{WorkspaceError, write};
+use crate::workspace::{Workspace, WorkspaceError, write};
 
 /// The variable by which everything below a seat's program names its seat file.
 pub const SEAT_VARIABLE: &str = "TEAM_AGENT_SEAT";
@@ -84,10 +84,15 @@ impl SeatFile {
         serde_json::from_str(&std::fs::read_to_string(Self::live_path(path)).ok()?).ok()
     }
 
-    /// Says whether `path` is a seat file of the state directory it names, so that nobody can bring their own.
-    pub fn is_genuine(&self, path: &Path) -> bool {
-        let Ok(path) = std::fs::canonicalize(path) else { return false };
-        std::fs::canonicalize(self.state_dir.join("seats")).is_ok_and(|seats| path.starts_with(seats))
+    /// Says whether `path` is a seat file of this workspace. It names a state directory itself, and anybody can make
+    /// one of those: only where the workspace says its state is, counts.
+    pub fn is_genuine(&self, path: &Path, workspace: &Workspace) -> bool {
+        self.workspace_id == workspace.id && is_below_seats(path, &workspace.state_dir)
+    }
+
+    /// Says whether `path` lies where it says that seat files lie: enough to be taken for an agent's, never for a right.
+    pub fn is_plausible(&self, path: &Path) -> bool {
+        is_below_seats(path, &self.state_dir)
     }
 
     /// Reads and removes the environment.
@@ -98,6 +103,11 @@ impl SeatFile {
         let _ = std::fs::remove_file(path);
         serde_json::from_str(&text).map_err(|source| SeatFileError::Parse { path: path.clone(), source })
     }
+}
+
+fn is_below_seats(path: &Path, state_dir: &Path) -> bool {
+    let Ok(path) = std::fs::canonicalize(path) else { return false };
+    std::fs::canonicalize(state_dir.join("seats")).is_ok_and(|seats| path.starts_with(seats))
 }
 
 /// The conversation that a seat's program told last, and the process that told it.

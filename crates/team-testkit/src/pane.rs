@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::process;
 use crate::workspace::TestWorkspace;
 
@@ -83,10 +86,17 @@ impl<'a> TestPane<'a> {
         self.keys(&["Enter"]);
     }
 
-    /// Returns the exit code of the pane's program once it has ended.
+    /// Returns the exit code of the pane's program once it has ended by itself.
     pub fn exit_code(&self) -> Option<i32> {
-        let text = self.tmux(&["display-message", "-p", "-t", &self.id, "#{pane_dead} #{pane_dead_status}"]);
-        text.trim().strip_prefix("1 ")?.parse().ok()
+        let format = "#{pid} #{pane_dead} #{pane_dead_status}#{pane_dead_signal}";
+        let text = self.tmux(&["display-message", "-p", "-t", &self.id, format]);
+        let (server, dead) = text.trim().split_once(' ')?;
+        if dead == "1" {
+            // A server can miss the end of a child, and would then never say how it ended.
+            let server = server.parse().ok()?;
+            kill(Pid::from_raw(server), Signal::SIGCHLD).ok();
+        }
+        dead.strip_prefix("1 ")?.parse().ok()
     }
 
     /// Waits for a text on the screen.

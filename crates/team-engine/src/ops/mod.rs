@@ -96,7 +96,7 @@ impl Engine {
         let store = Store::look(&workspace)?;
         let caller = match (&named, seat) {
             // In another workspace a seat is nobody.
-            (_, Some((path, seat))) if seat.workspace_id == workspace.id => proved(&path, &seat),
+            (_, Some((path, seat))) if seat.is_genuine(&path, &workspace) => proved(&path, &seat),
             (Some(_), _) => Caller::Unproved,
             (None, _) if crate::seat::is_above() => Caller::Unproved,
             (None, _) => Caller::Person,
@@ -256,7 +256,7 @@ impl Engine {
 fn proved(path: &Path, seat: &SeatFile) -> Caller {
     let below =
         SeatFile::claimed_by(path).is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
-    if seat.is_genuine(path) && below {
+    if below {
         Caller::Seat { team: seat.team.clone(), agent: seat.agent.clone(), spawn: seat.spawn }
     } else {
         Caller::Unproved
