@@ -14,17 +14,20 @@ fn wait_for_state(crew: &Crew, agent: &str, state: &str) {
     crew.ws.wait_until(&format!("{agent} is {state}"), || session(crew, agent)["state"] == state, SOON);
 }
 
-/// A message to an agent that has ended waits, and says so by its exit code.
+/// A message to an agent that has ended is refused before anything is written.
 #[track_caller]
-fn is_not_delivered(crew: &Crew, agent: &str) {
-    let bytes = crew.bytes(agent);
-    let output =
-        crew.ws.run(["send", agent, "is anybody there", "--wait", "submitted", "--timeout", "0.5", "--json"]);
-    assert_eq!(output.code, Some(4), "{}", output.snapshot());
-    let sent: Value = serde_json::from_str(&output.stdout).expect("it is JSON");
-    assert_eq!(sent["receivers"][0]["receipt"]["step"], "held", "{sent}");
-    assert_eq!(sent["receivers"][0]["receipt"]["reason"], "no_session", "{sent}");
+fn is_dead(crew: &Crew, agent: &str) {
+    let (bytes, accepted) = (crew.bytes(agent), crew.events_of("message.accepted").len());
+    for arguments in
+        [vec!["send", agent, "anybody there"], vec!["send", agent, "anybody", "--wait", "submitted"]]
+    {
+        let output = crew.ws.run(arguments.into_iter().chain(["--json"]));
+        assert_eq!(output.code, Some(1), "{}", output.snapshot());
+        let refused: Value = serde_json::from_str(&output.stdout).expect("it is JSON");
+        assert_eq!(refused["error"]["code"], "dead", "{refused}");
+    }
     assert_eq!(crew.bytes(agent), bytes, "no byte was typed");
+    assert_eq!(crew.events_of("message.accepted").len(), accepted);
 }
 
 // Case 008.
@@ -34,13 +37,13 @@ fn nothing_is_typed_where_a_program_was() {
     let pane = crew.pane("w1");
     crew.kill(session(&crew, "w1")["pid"].as_i64().expect("it runs"));
     wait_for_state(&crew, "w1", "stopped");
-    is_not_delivered(&crew, "w1");
+    is_dead(&crew, "w1");
     assert_eq!(session(&crew, "w1")["reason"], "exit", "{}", crew.status());
     assert!(!crew.tmux(&["capture-pane", "-p", "-t", &pane]).contains("anybody"));
-    // The seat keeps its inbox: the message goes to the next session.
+    // What the refusal says to do brings it back.
     crew.ws.ok(["shutdown"]);
     crew.ws.ok(["restart", "--headless"]);
-    crew.wait_for_text("w1", "is anybody there");
+    crew.ask("w1", "is anybody there");
     crew.finish();
 }
 
@@ -118,7 +121,7 @@ fn a_program_that_ends_by_itself_is_never_idle_again() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((&told[0]["event"]["cause"], &told[0]["event"]["about"]), (&"exit".into(), &"w1".into()));
     assert!(crew.ws.ok(["explain", "w1"]).contains("stopped"));
-    is_not_delivered(&crew, "w1");
+    is_dead(&crew, "w1");
     crew.ask("w2", "the others go on");
     crew.finish();
 }
@@ -151,7 +154,7 @@ fn a_window_closed_by_hand_is_missed_and_no_other_pane_is_touched() {
     let other = crew.pane("w2");
     crew.tmux(&["kill-window", "-t", &crew.pane("w1")]);
     wait_for_state(&crew, "w1", "stopped");
-    is_not_delivered(&crew, "w1");
+    is_dead(&crew, "w1");
     assert_eq!(crew.ws.run(["attach", "w1"]).code, Some(1));
     assert!(crew.bytes("w2").is_empty());
     assert_eq!(crew.pane("w2"), other);
@@ -170,7 +173,7 @@ fn a_name_means_that_agent_and_no_longer_one() {
     assert!(refused.stderr.contains("alice") || refused.stderr.contains("`al`"), "{}", refused.snapshot());
     crew.kill(session(&crew, "al")["pid"].as_i64().expect("it runs"));
     wait_for_state(&crew, "al", "stopped");
-    is_not_delivered(&crew, "al");
+    is_dead(&crew, "al");
     let attach = crew.ws.run(["attach", "al"]);
     assert_eq!(attach.code, Some(1), "{}", attach.snapshot());
     assert!(crew.bytes("alice").is_empty(), "alice got nothing");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use team_model::{
-    AgentName, Body, ClosesOn, Event, MessageId, MessageKind, State, TaskId, Team, TeamKey, TeamState,
+    AgentName, Body, Cause, ClosesOn, Event, MessageId, MessageKind, SeatState, State, TaskId, Team, TeamKey,
+    TeamState,
 };
 
 use super::Refusal;
@@ -102,6 +103,8 @@ pub struct SentMessage {
 pub struct Address {
     /// The seats.
     pub seats: Vec<AgentName>,
+    /// Those of them that were named, not meant by `all`.
+    pub named: Vec<AgentName>,
     /// Whether the leader is one of them.
     pub leader: bool,
     /// As shown to the receivers.
@@ -176,6 +179,7 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
                     return Err(Refusal::new("self", format!("`{name}` is yourself")));
                 }
                 address.seats.push(found.clone());
+                address.named.push(found.clone());
                 shown.push(found.to_string());
             }
         }
@@ -243,6 +247,9 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
             .with_hint(format!("run `{}` first", super::command_for("restart", &command.team))));
     }
     let address = resolve(team, &command.sender, &command.to)?;
+    if let Some(refusal) = address.named.iter().find_map(|it| dead(team, &command.team, it)) {
+        return Err(refusal);
+    }
     if let Some(reply_to) = &command.reply_to
         && let MessageId::Seq(seq) = reply_to
         && *seq > state.seq
@@ -310,6 +317,20 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
         messages.push(SentMessage { id, to, to_leader: address.leader, task });
     }
     Ok((events, SendOutcome { messages, repeated: false }))
+}
+
+/// Nobody reads what is sent to an agent whose program has ended by itself or never began.
+fn dead(team: &Team, key: &TeamKey, agent: &AgentName) -> Option<Refusal> {
+    let how = match &team.seats.get(agent)?.state {
+        SeatState::Stopped { cause: Cause::Exit | Cause::Lost } => "its program has ended".to_owned(),
+        SeatState::Failed { why } => format!("it could not start: {why}"),
+        _ => return None,
+    };
+    let [stop, start] = ["shutdown", "restart"].map(|verb| super::command_for(verb, key));
+    Some(
+        Refusal::new("dead", format!("agent `{agent}` is dead: {how}"))
+            .with_hint(format!("run `{stop} && {start}`; it goes on where it was")),
+    )
 }
 
 /// The same id with the same text is the same message; with another text it is a conflict.
