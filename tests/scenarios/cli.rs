@@ -90,7 +90,7 @@ fn reading_in_an_empty_directory_makes_nothing_and_says_how_to_begin() {
 #[test]
 fn wrong_words_exit_2_and_say_what_is_wrong() {
     let ws = TestWorkspace::new();
-    let wrong: [(&[&str], &str); 9] = [
+    let wrong: [(&[&str], &str); 10] = [
         (&[], ""),
         (&["nosuch"], "nosuch"),
         (&["status", "--nosuch"], "--nosuch"),
@@ -99,6 +99,7 @@ fn wrong_words_exit_2_and_say_what_is_wrong() {
         (&["send"], "<TO>"),
         (&["wait"], "--task"),
         (&["wait", "--task", "x"], "`x`"),
+        (&["wait", "--event", "mesage.accepted"], "mesage.accepted"),
         (&["profile", "init", "p", "--auth-mode", "magic"], "magic"),
     ];
     for (words, part) in wrong {

@@ -358,7 +358,11 @@ macro_rules! events {
     (
         $(#[$meta:meta])*
         pub enum Event {
-            $($(#[$vmeta:meta])* $variant:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? },)+
+            $(
+                $(#[doc = $doc:literal])*
+                #[serde(rename = $name:literal)]
+                $variant:ident { $($(#[$fmeta:meta])* $field:ident: $type:ty),* $(,)? },
+            )+
             ;
             $(#[$ometa:meta])*
             $other:ident,
@@ -366,14 +370,19 @@ macro_rules! events {
     ) => {
         $(#[$meta])*
         pub enum Event {
-            $($(#[$vmeta])* $variant { $($(#[$fmeta])* $field: $type,)* },)+
+            $($(#[doc = $doc])* #[serde(rename = $name)] $variant { $($(#[$fmeta])* $field: $type,)* },)+
             $(#[$ometa])*
             $other,
         }
 
         #[derive(Deserialize)]
         enum Quick {
-            $($(#[$vmeta])* $variant { $($(#[$fmeta])* $field: $type,)* },)+
+            $(#[serde(rename = $name)] $variant { $($(#[$fmeta])* $field: $type,)* },)+
+        }
+
+        impl Event {
+            /// The words of all types, as they stand in the log.
+            pub const TYPES: &'static [&'static str] = &[$($name),+];
         }
 
         impl From<Quick> for Event {

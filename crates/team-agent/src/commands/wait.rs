@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use team_engine::ErrorKind;
 use team_engine::ops::{Engine, Wish};
-use team_model::{AgentName, TaskId};
+use team_model::{AgentName, Event, TaskId};
 
 use super::send::seconds;
 use crate::cli::Context;
@@ -53,7 +53,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
         ),
         (_, Some(name), ..) => Wish::Result(agent(name)?),
         (_, _, Some(name), _) => Wish::Idle(agent(name)?),
-        (_, _, _, Some(event)) => Wish::Event(event.clone()),
+        (_, _, _, Some(event)) => Wish::Event(known_event(event)?),
         _ => return Err(CliError::usage("nothing to wait for", "give --task, --result, --idle or --event")),
     };
     let mut engine: Engine = context.look()?;
@@ -71,4 +71,18 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
             ui.line(&waited.what);
         }
     }))
+}
+
+/// A type that no program writes would be waited for in vain.
+fn known_event(word: &str) -> Result<String, CliError> {
+    if Event::TYPES.contains(&word) {
+        return Ok(word.to_owned());
+    }
+    let near = team_engine::decide::near_names(word, Event::TYPES.iter().copied());
+    let hint = if near.is_empty() {
+        "the types are in `docs/events.md`; `team-agent events` shows those that were written".to_owned()
+    } else {
+        format!("did you mean `{}`?", near.join("` or `"))
+    };
+    Err(CliError::usage(format!("there is no event `{word}`"), hint))
 }
