@@ -80,6 +80,21 @@ fn a_leader_that_is_idle_is_told_of_a_result_once() {
 }
 
 #[test]
+fn a_leader_is_not_told_again_by_a_coordinator_that_cannot_know() {
+    let mut crew = Crew::written(&["w1"]);
+    crew.ws.set("TEAM_AGENT_FAILPOINT", "tell:orphan:1");
+    let leader = Leader::starts(&crew);
+    crew.ws.ok(["send", "--watch-result", "w1", "fake: report status=success summary=\"one\""]);
+    let told = crew.ws.wait_for_event(|it| it["event"]["type"] == "leader.told", SOON);
+    assert_eq!(told["event"]["unsure"], true, "{told}");
+    assert!(crew.status()["coordinator"]["epoch"].as_u64() > Some(1), "it was another one");
+    assert_eq!(leader.heard().len(), 1, "{:?}", leader.heard());
+    assert_eq!(crew.status()["results"]["uncollected"], 1);
+    drop(leader);
+    crew.finish();
+}
+
+#[test]
 fn a_leader_with_a_draft_is_not_typed_at_until_the_draft_is_gone() {
     let crew = Crew::written(&["w1"]);
     let leader = Leader::starts(&crew);

@@ -451,8 +451,17 @@ pub enum Event {
     LeaderBound { leader: LeaderBinding },
     #[serde(rename = "leader.lost")]
     LeaderLost { why: String },
+    #[serde(rename = "leader.telling")]
+    LeaderTelling { through: u64 },
     #[serde(rename = "leader.told")]
-    LeaderTold { through: u64 },
+    LeaderTold {
+        through: u64,
+        /// Whether nobody saw that it was told.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unsure: bool,
+    },
+    #[serde(rename = "leader.not_told")]
+    LeaderNotTold { through: u64 },
 
     // Agents and their processes.
     #[serde(rename = "agent.added")]

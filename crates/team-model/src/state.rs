@@ -133,6 +133,9 @@ pub struct Leader {
     pub bound: Option<LeaderBinding>,
     /// Why it is not bound any more.
     pub lost: Option<String>,
+    /// It is being told everything up to this line; whether it was is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telling: Option<u64>,
 }
 
 /// Whether a seat has a process.

@@ -32,7 +32,8 @@ impl Core {
         self.leader.wake = None;
         let mut ready = Vec::new();
         for (key, team) in &self.store.state.teams {
-            if team.state != TeamState::Running || team.leader.bound.is_none() || team.untold.is_empty() {
+            let nothing = team.untold.is_empty() && team.leader.telling.is_none();
+            if team.state != TeamState::Running || team.leader.bound.is_none() || nothing {
                 continue;
             }
             let due = self.leader.tried.get(key).map_or(Duration::ZERO, |it| *it + RETRY);
@@ -50,16 +51,30 @@ impl Core {
         self.leader.tried.insert(key.clone(), now);
         let Some(team) = self.store.state.teams.get(key) else { return Ok(()) };
         let Some(bound) = team.leader.bound.clone() else { return Ok(()) };
+        if let Some(through) = team.leader.telling {
+            // Another coordinator was at it. On a person's own tmux there is no mark that tells whether it got that
+            // far; what is not told once more still waits in `collect` and `status`.
+            return self.record(Some(key), vec![Event::LeaderTold { through, unsure: true }]);
+        }
         let Some(through) = team.untold.back().map(|it| it.seq) else { return Ok(()) };
         let text = sentence(team);
         if !self.processes.is_alive(&bound.process) || !self.processes.is_alive(&bound.server) {
             let why = "its pane has ended".to_owned();
             return self.record(Some(key), vec![Event::LeaderLost { why }]);
         }
-        if !type_into(&bound, &text) {
-            return Ok(());
-        }
-        self.record(Some(key), vec![Event::LeaderTold { through }])
+        let Some((pane, guard)) = listening(&bound) else { return Ok(()) };
+        self.fail.pass("tell", "before")?;
+        self.record(Some(key), vec![Event::LeaderTelling { through }])?;
+        let told = matches!(pane.paste(&text, true, &guard), Ok(Pasted::Done));
+        self.fail.pass("tell", "orphan")?;
+        let outcome = if told {
+            Event::LeaderTold { through, unsure: false }
+        } else {
+            Event::LeaderNotTold { through }
+        };
+        self.record(Some(key), vec![outcome])?;
+        self.fail.pass("tell", "after")?;
+        Ok(())
     }
 
     /// When to go round for a leader's sake.
@@ -103,25 +118,21 @@ fn sentence(team: &Team) -> String {
     format!("Team notice ({}): {}.", team.name, parts.join("; "))
 }
 
-/// Pastes a line into the leader's pane, if the program there is known, idle by its own record, and its composer is
-/// empty. Anything else waits.
-fn type_into(bound: &LeaderBinding, text: &str) -> bool {
-    let Ok(tmux) = team_tmux::find_tmux(&process::search_path()) else { return false };
+/// The leader's pane, if the program there is known, idle by its own record, and its composer is empty; and what has
+/// to hold still when a line is pasted. Anything else waits.
+fn listening(bound: &LeaderBinding) -> Option<(UserPane, Guard)> {
+    let tmux = team_tmux::find_tmux(&process::search_path()).ok()?;
     let endpoint = Endpoint { tmux, socket: PathBuf::from(&bound.socket) };
-    let Ok(id) = bound.pane.parse() else { return false };
-    let Ok(Some(pane)) = UserPane::bind(endpoint, id) else { return false };
+    let pane = UserPane::bind(endpoint, bound.pane.parse().ok()?).ok()??;
     if pane.pane().pid != bound.process.pid || pane.server_pid() != bound.server.pid {
-        return false;
+        return None;
     }
-    let Some(provider) = idle_program(bound.process.pid) else { return false };
-    let Ok(Some(shown)) = pane.screen() else { return false };
+    let provider = idle_program(bound.process.pid)?;
+    let shown = pane.screen().ok()??;
     let reading = provider.read_screen(&screen::read(&shown));
-    if shown.in_mode || reading.dialog.is_some() || reading.composer != Composer::Empty {
-        return false;
-    }
+    let free = !shown.in_mode && reading.dialog.is_none() && reading.composer == Composer::Empty;
     // Only if nothing was typed since the look.
-    let guard = Guard { cursor: Some(shown.cursor), ..Guard::default() };
-    matches!(pane.paste(text, true, &guard), Ok(Pasted::Done))
+    free.then(|| (pane, Guard { cursor: Some(shown.cursor), ..Guard::default() }))
 }
 
 /// Finds the agent program in a pane by its own status record, and only if that says idle.

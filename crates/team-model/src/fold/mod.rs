@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-2";
+pub const FOLD_FORMAT: &str = "state-3";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
@@ -98,7 +98,9 @@ impl State {
             | Event::TeamLost { .. }
             | Event::LeaderBound { .. }
             | Event::LeaderLost { .. }
+            | Event::LeaderTelling { .. }
             | Event::LeaderTold { .. }
+            | Event::LeaderNotTold { .. }
             | Event::AgentAdded { .. }
             | Event::AgentQueued { .. }
             | Event::AgentStopPlanned { .. }
@@ -150,7 +152,7 @@ impl State {
         if goal.is_some() {
             team.goal.clone_from(goal);
         }
-        team.leader = Leader { bound: leader.clone(), lost: None };
+        team.leader = Leader { bound: leader.clone(), ..Leader::default() };
     }
 
     /// What was open across lines that nobody can read is unknown: nothing is sent or started again for it.

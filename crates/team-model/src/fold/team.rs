@@ -39,9 +39,18 @@ impl Team {
                     seat.activity.reason = Some(why.clone());
                 }
             }
-            Event::LeaderBound { leader } => self.leader = Leader { bound: Some(leader.clone()), lost: None },
-            Event::LeaderLost { why } => self.leader = Leader { bound: None, lost: Some(why.clone()) },
-            Event::LeaderTold { through } => self.untold.retain(|it| it.seq > *through),
+            Event::LeaderBound { leader } => {
+                self.leader = Leader { bound: Some(leader.clone()), ..Leader::default() };
+            }
+            Event::LeaderLost { why } => {
+                self.leader = Leader { lost: Some(why.clone()), ..Leader::default() };
+            }
+            Event::LeaderTelling { through } => self.leader.telling = Some(*through),
+            Event::LeaderTold { through, .. } => {
+                self.leader.telling = None;
+                self.untold.retain(|it| it.seq > *through);
+            }
+            Event::LeaderNotTold { .. } => self.leader.telling = None,
             Event::AgentRemoved { agent } => {
                 self.seats.remove(agent);
             }
