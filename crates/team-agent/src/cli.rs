@@ -94,6 +94,7 @@ commands! {
     Explain(commands::explain::ExplainArgs) => explain, "explain";
     Events(commands::events::EventsArgs) => events, "events";
     Doctor(commands::doctor::DoctorArgs) => doctor, "doctor";
+    Selftest(commands::selftest::SelftestArgs) => selftest, "selftest";
     // For other programs.
     Mcp(commands::mcp::McpArgs) => mcp, "mcp";
     Schema(commands::schema::SchemaArgs) => schema, "schema";

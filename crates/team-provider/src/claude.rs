@@ -171,6 +171,12 @@ impl Provider for Claude {
         })
     }
 
+    fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {
+        let trusted = json!({ cwd.to_str()?: { "hasTrustDialogAccepted": true } });
+        let note = json!({ "hasCompletedOnboarding": true, "projects": trusted });
+        Some((home.join(".claude.json"), start::pretty(&note)))
+    }
+
     fn hook_session(&self, stdin: &Value) -> Option<HookSession> {
         hooks::session(stdin)
     }

@@ -56,6 +56,12 @@ pub trait Provider: Send + Sync {
     /// Says whether that file's contents trust a folder or one above it.
     fn trusts(&self, trust_file: &str, cwd: &Path) -> bool;
 
+    /// Returns the file, and its whole contents, by which a person who never used the program says in `home` that a
+    /// folder is theirs; for homes that we make ourselves.
+    fn trust_note(&self, _home: &Path, _cwd: &Path) -> Option<(PathBuf, String)> {
+        None
+    }
+
     /// Returns which conversation a hook call speaks of.
     fn hook_session(&self, stdin: &Value) -> Option<HookSession>;
 

@@ -9,10 +9,10 @@ pub mod process;
 pub mod program;
 pub mod real;
 pub mod recording;
-pub mod stub;
+pub use team_stub as stub;
 pub mod workspace;
 
 pub use home::TestHome;
 pub use pane::TestPane;
-pub use stub::ModelStub;
+pub use team_stub::ModelStub;
 pub use workspace::TestWorkspace;

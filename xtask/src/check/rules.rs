@@ -68,7 +68,8 @@ pub(crate) const RULES: &[Rule] = &[
         except: &[
             ("crates/team-spec/src/known.rs", "the table of names, aliases and models that a file may hold"),
             ("crates/team-fake/src/", "wears the forms of such a program"),
-            ("crates/team-testkit/src/", "installs the real programs and plays their model"),
+            ("crates/team-stub/src/", "plays their model"),
+            ("crates/team-testkit/src/", "installs the real programs"),
         ],
     },
     Rule {
@@ -130,7 +131,7 @@ pub(crate) const RULES: &[Rule] = &[
             ("crates/team-journal/src/options.rs", "the clock of a log is given; this is the usual one"),
             ("crates/team-journal/src/spool.rs", "names files, so that they sort"),
             ("crates/team-fake/src/", "has a clock of its own, as other programs do"),
-            ("crates/team-testkit/src/", "plays servers, which have clocks"),
+            ("crates/team-stub/src/", "plays servers, which have clocks"),
         ],
     },
     Rule {
@@ -156,6 +157,7 @@ pub(crate) const RULES: &[Rule] = &[
             ("crates/team-engine/src/process.rs", "asks ps where there is no /proc"),
             ("crates/team-tmux/src/process.rs", "asks ps where there is no /proc"),
             ("crates/team-fake/src/", "starts hooks, shells and servers, as other programs do"),
+            ("crates/team-selftest/src/", "uses the program as a person does"),
             ("crates/team-testkit/src/", "runs what is tested"),
         ],
     },
@@ -175,7 +177,7 @@ pub(crate) const RULES: &[Rule] = &[
 
 /// Which of our crates may name which; a new edge is a change of the design. Tests may use the testkit besides.
 pub(crate) const EDGES: &[(&str, &[&str])] = &[
-    ("team-agent", &["team-engine", "team-fake", "team-mcp", "team-model", "team-spec"]),
+    ("team-agent", &["team-engine", "team-fake", "team-mcp", "team-model", "team-selftest", "team-spec"]),
     ("team-engine", &["team-journal", "team-model", "team-provider", "team-spec", "team-tmux"]),
     ("team-fake", &[]),
     ("team-journal", &[]),
@@ -183,8 +185,10 @@ pub(crate) const EDGES: &[(&str, &[&str])] = &[
     ("team-model", &[]),
     ("team-provider", &[]),
     ("team-scenarios", &["team-testkit"]),
+    ("team-selftest", &["team-provider", "team-stub"]),
     ("team-spec", &["team-model"]),
-    ("team-testkit", &[]),
+    ("team-stub", &[]),
+    ("team-testkit", &["team-stub"]),
     ("team-tmux", &[]),
     ("xtask", &["team-engine", "team-journal", "team-model", "team-testkit"]),
 ];

@@ -20,6 +20,7 @@ pub(crate) mod restart;
 pub(crate) mod results;
 pub(crate) mod schema;
 pub(crate) mod seat;
+pub(crate) mod selftest;
 pub(crate) mod send;
 pub(crate) mod shutdown;
 pub(crate) mod status;

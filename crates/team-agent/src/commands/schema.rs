@@ -78,6 +78,7 @@ fn all() -> BTreeMap<String, Value> {
         answer::<ops::Started>("restart"),
         answer::<ops::Results>("results"),
         answer::<Schemas>("schema"),
+        answer::<super::selftest::Selftest>("selftest"),
         answer::<ops::Sent>("send"),
         answer::<ops::ShutDown>("shutdown"),
         answer::<ops::Status>("status"),

@@ -160,6 +160,28 @@ fn locale() -> Check {
     }
 }
 
+/// The program of a provider that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramFound {
+    /// The provider.
+    pub name: &'static str,
+    /// Whether it is built in.
+    pub own: bool,
+    /// Whether it is on the PATH.
+    pub installed: bool,
+}
+
+/// Lists the providers that can be started, and whether their programs are there.
+pub fn programs() -> Vec<ProgramFound> {
+    let path = process::search_path().to_string_lossy().into_owned();
+    let found = |it: &team_provider::Known| {
+        let own = matches!(it.provider()?.program(), team_provider::Program::Own(_));
+        let installed = own || launch::find_program(it.program, &path).is_some();
+        Some(ProgramFound { name: it.name, own, installed })
+    };
+    team_provider::providers().iter().filter_map(found).collect()
+}
+
 fn providers(path: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for known in team_provider::providers().iter().filter(|it| it.listed) {

@@ -25,7 +25,7 @@ use crate::seat_file::{SEAT_VARIABLE, SeatFile};
 use crate::store::Store;
 use crate::workspace::{self, Workspace, WorkspaceError};
 
-pub use doctor::{Check, CheckLevel, Doctor, doctor};
+pub use doctor::{Check, CheckLevel, Doctor, ProgramFound, doctor, programs};
 pub use end::{Attach, AttachTarget, Deleted, ShutDown};
 pub use explain::{Explained, StepShown};
 pub(crate) use files::known;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Kind, ModelStub};
+use crate::{Kind, ModelStub};
 
 const SOON: Duration = Duration::from_secs(10);
 

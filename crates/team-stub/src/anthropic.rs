@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::http::{Connection, Events, HttpRequest};
-use super::script::{self, Act, Directive, Role, Turn};
-use super::{Kind, Outcome, Request, Shared};
+use crate::http::{Connection, Events, HttpRequest};
+use crate::script::{self, Act, Directive, Role, Turn};
+use crate::{Kind, Outcome, Request, Shared};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const TITLE: &str = "Stubbed session";
@@ -287,7 +287,7 @@ fn pieces(text: &str) -> Vec<&str> {
 }
 
 fn recorded(request: &HttpRequest) -> Request {
-    let mut record = super::record(request, Kind::Turn);
+    let mut record = crate::record(request, Kind::Turn);
     let body = std::sync::Arc::clone(&record.body);
     record.session = request.header("x-claude-code-session-id").map(str::to_owned);
     record.model = body["model"].as_str().map(str::to_owned);

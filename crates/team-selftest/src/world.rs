@@ -1,0 +1,205 @@
+//! A workspace, a home and a team of one, made for the try and removed after it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use team_provider::{Program, Provider};
+use team_stub::ModelStub;
+
+use crate::other_end::OtherEnd;
+use crate::{Plan, SelftestError};
+
+/// The agent's name.
+pub(crate) const AGENT: &str = "w1";
+/// The model's name, which no provider knows.
+const MODEL: &str = "stub-model";
+/// How often something is looked at that nothing announces.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub(crate) struct World {
+    pub(crate) provider: &'static dyn Provider,
+    pub(crate) other_end: OtherEnd,
+    pub(crate) workspace: PathBuf,
+    program: PathBuf,
+    home: PathBuf,
+    base: tempfile::TempDir,
+}
+
+/// What a command answered.
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) json: Value,
+}
+
+impl Answer {
+    /// Its error, in one line.
+    pub(crate) fn error(&self) -> String {
+        let text = |at: &str| self.json.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match text("/error/message") {
+            message if message.is_empty() => format!("exit code {:?}: {}", self.code, self.json),
+            message => format!("{}: {message}", text("/error/code")),
+        }
+    }
+}
+
+/// Waits until something is so.
+pub(crate) fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        if is_so() {
+            return true;
+        }
+        if begun.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+impl World {
+    pub(crate) fn new(plan: &Plan, provider: &'static dyn Provider) -> Result<Self, SelftestError> {
+        let io = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| SelftestError::Io { doing, path, source }
+        };
+        fs::create_dir_all(&plan.base).map_err(io("make", &plan.base))?;
+        let base = tempfile::Builder::new()
+            .prefix("selftest-")
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir_in(&plan.base)
+            .map_err(io("make a directory in", &plan.base))?;
+        let root = fs::canonicalize(base.path()).map_err(io("enter", base.path()))?;
+        let (workspace, home) = (root.join("work"), root.join("home"));
+        let built_in = matches!(provider.program(), Program::Own(_));
+        let other_end = if built_in {
+            OtherEnd::BuiltIn(root.clone())
+        } else {
+            OtherEnd::Stub(ModelStub::start().map_err(io("listen for", &root))?)
+        };
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        files.insert(
+            workspace.join(".team/current/TEAM.md"),
+            "---\nname: selftest\nobjective: Try out.\n---\n".into(),
+        );
+        let mut role = format!("---\nname: {AGENT}\nrole: Worker\nprovider: {}\n", provider.name());
+        if let OtherEnd::Stub(stub) = &other_end {
+            role += "auth_mode: compatible_api\nprofile: stub\n";
+            let text =
+                format!("AUTH_MODE=compatible_api\nBASE_URL={}\nAPI_KEY=none\nMODEL={MODEL}\n", stub.url());
+            files.insert(workspace.join(".team/current/profiles/stub.env"), text);
+        }
+        role += "---\n\nDo as you are told.\n";
+        files.insert(workspace.join(format!(".team/current/agents/{AGENT}.md")), role);
+        // A person who has never used the program before, but for saying that the folder is theirs.
+        if let Some((file, text)) = provider.trust_note(&home, &workspace) {
+            files.insert(file, text);
+        }
+        for dir in [&workspace, &home] {
+            fs::create_dir_all(dir).map_err(io("make", dir))?;
+        }
+        for (path, text) in files {
+            if let Some(dir) = path.parent() {
+                fs::create_dir_all(dir).map_err(io("make", dir))?;
+            }
+            fs::write(&path, text).map_err(io("write", &path))?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(io("protect", &path))?;
+        }
+        Ok(Self { provider, other_end, workspace, program: plan.program.clone(), home, base })
+    }
+
+    /// Everything is made below it.
+    pub(crate) fn base(&self) -> &Path {
+        self.base.path()
+    }
+
+    /// A command of our program, in the workspace and the clean home.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().current_dir(&self.workspace).env("HOME", &self.home);
+        for name in ["PATH", "TERM", "LANG", "TMPDIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if std::env::var_os("TERM").is_none_or(|it| it == "dumb") {
+            command.env("TERM", "xterm-256color");
+        }
+        command
+    }
+
+    /// Runs a command to its end and reads its JSON.
+    pub(crate) fn run(&self, arguments: &[&str], patience: Duration) -> Answer {
+        let mut command = self.command();
+        command
+            .args(arguments)
+            .arg("--json")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let failed =
+            |why: String| Answer { code: None, json: serde_json::json!({ "error": { "message": why } }) };
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return failed(error.to_string()),
+        };
+        let Some(mut stdout) = child.stdout.take() else { return failed("it has no output".to_owned()) };
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stdout.read_to_string(&mut text);
+            text
+        });
+        let mut code = None;
+        let ended = until(patience, || match child.try_wait() {
+            Ok(Some(status)) => {
+                code = status.code();
+                true
+            }
+            _ => false,
+        });
+        if !ended {
+            let _ = child.kill();
+            let _ = child.wait();
+            return failed(format!("`{}` did not end in {} s", arguments.join(" "), patience.as_secs()));
+        }
+        let text = reader.join().unwrap_or_default();
+        Answer { code, json: serde_json::from_str(&text).unwrap_or(Value::Null) }
+    }
+
+    /// What `status` says of the agent.
+    pub(crate) fn agent(&self) -> Value {
+        self.run(&["status"], Duration::from_secs(10)).json["agents"][AGENT].clone()
+    }
+
+    /// Processes that carry the try's directory in their arguments or environment.
+    pub(crate) fn left_over(&self) -> Option<Vec<String>> {
+        let own = std::process::id().to_string();
+        let mark = self.base().to_string_lossy().into_owned();
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").ok()?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == own || !name.bytes().all(|it| it.is_ascii_digit()) {
+                continue;
+            }
+            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+            let (arguments, environment) = (read("cmdline"), read("environ"));
+            if [&arguments, &environment].iter().any(|it| String::from_utf8_lossy(it).contains(&mark)) {
+                let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
+                found.push(format!("{name} {}", shown.chars().take(60).collect::<String>().trim_end()));
+            }
+        }
+        Some(found)
+    }
+}
+
+impl Drop for World {
+    /// Nothing of a try that went wrong goes on.
+    fn drop(&mut self) {
+        self.run(&["shutdown"], Duration::from_secs(20));
+    }
+}
