@@ -1,12 +1,12 @@
 //! The promises, in the order in which they are tried.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::Check;
 use crate::person::Person;
 use crate::world::{AGENT, Answer, World, until};
+use crate::{Check, Figures};
 
 /// How long a program may take to start.
 const START: Duration = Duration::from_secs(120);
@@ -26,7 +26,8 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
     let provider = world.provider.name().to_owned();
     let check = |name, seen: Seen| {
         let ok = seen.is_ok();
-        Check { provider: provider.clone(), name, ok, tried: true, detail: seen.unwrap_or_else(|it| it) }
+        let detail = seen.unwrap_or_else(|it| it);
+        Check { provider: provider.clone(), name, ok, tried: true, detail, figures: Figures::default() }
     };
     let not_tried = |name, why: &str| Check {
         provider: provider.clone(),
@@ -34,10 +35,14 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
         ok: false,
         tried: false,
         detail: why.to_owned(),
+        figures: Figures::default(),
     };
+    let since = Instant::now();
     let started = start(world);
+    let took = since.elapsed();
     let begun = started.is_ok();
-    tell(check("start without dialog", started));
+    let figures = if begun { measured(world, took) } else { Figures::default() };
+    tell(Check { figures, ..check("start without dialog", started) });
     let all: [(&'static str, fn(&World) -> Seen); 9] = [
         ("ready proof", ready),
         ("message idle", idle),
@@ -54,6 +59,15 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
     }
     tell(not_tried("fork proved", "no command makes a fork yet"));
     tell(check("nothing left behind", leaves_nothing(world)));
+}
+
+fn measured(world: &World, took: Duration) -> Figures {
+    let memory = world.agent()["session"]["pid"].as_u64().and_then(World::memory_below);
+    Figures {
+        start_ms: u64::try_from(took.as_millis()).ok(),
+        memory_kib: memory.map(|it| it.0),
+        processes: memory.map(|it| it.1),
+    }
 }
 
 fn start(world: &World) -> Seen {

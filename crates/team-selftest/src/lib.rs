@@ -37,6 +37,19 @@ pub struct Check {
     pub tried: bool,
     /// How it showed, or what was seen instead.
     pub detail: String,
+    /// What was measured on the way.
+    pub figures: Figures,
+}
+
+/// What a start took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Figures {
+    /// From the command to the proof that the agent can take a message, in milliseconds.
+    pub start_ms: Option<u64>,
+    /// Resident memory of the agent's process and all below it, in KiB.
+    pub memory_kib: Option<u64>,
+    /// How many processes these are.
+    pub processes: Option<usize>,
 }
 
 /// Why nothing could be tried.

@@ -176,6 +176,37 @@ impl World {
         self.run(&["status"], Duration::from_secs(10)).json["agents"][AGENT].clone()
     }
 
+    /// Memory of a process and all below it, in KiB, and how many these are.
+    pub(crate) fn memory_below(top: u64) -> Option<(u64, usize)> {
+        let mut parents: BTreeMap<u64, u64> = BTreeMap::new();
+        for entry in fs::read_dir("/proc").ok()?.flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<u64>().ok()) else {
+                continue;
+            };
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            // The name may hold anything, up to the last parenthesis.
+            let parent =
+                stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+            parents.extend(parent.map(|it| (pid, it)));
+        }
+        let is_below = |mut pid: u64| {
+            while let Some(parent) = parents.get(&pid) {
+                if pid == top {
+                    return true;
+                }
+                pid = *parent;
+            }
+            false
+        };
+        let all: Vec<u64> = parents.keys().copied().filter(|it| is_below(*it)).collect();
+        let resident = |pid: &u64| {
+            let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let line = text.lines().find_map(|it| it.strip_prefix("VmRSS:").map(str::to_owned));
+            line.and_then(|it| it.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default()
+        };
+        Some((all.iter().map(resident).sum(), all.len()))
+    }
+
     /// Processes that carry the try's directory in their arguments or environment.
     pub(crate) fn left_over(&self) -> Option<Vec<String>> {
         let own = std::process::id().to_string();

@@ -9,6 +9,7 @@ mod figure;
 mod floor;
 mod history;
 mod machine;
+mod real;
 mod single;
 mod storm;
 mod team;
@@ -31,6 +32,7 @@ Usage: cargo xtask bench [OPTIONS]
       --idle SECONDS    how long idle agents are watched (60, quick: 10)
       --events N        how many lines lie behind in the log (100000)
       --agents A,B,..   team sizes (1,4,16); most figures are taken with the largest
+      --real [NAME..]   only the real agent programs: start, memory, and what holds for each
       --only WORD       only the parts whose name contains WORD: start, send, crowd, report, storm, status, turn,
                         takeover, idle, shutdown, program
 
@@ -103,6 +105,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     {
         history::write(rest)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some((_, names)) = arguments.split_first().filter(|(it, _)| *it == "--real") {
+        setup::tmux()?;
+        return real::run(&program()?, names);
     }
     let plan = Plan::read(arguments)?;
     setup::tmux()?;

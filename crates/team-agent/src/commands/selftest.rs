@@ -1,5 +1,7 @@
 //! `selftest`
 
+use std::fmt::Write as _;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_engine::ErrorKind;
@@ -101,5 +103,9 @@ fn line(check: &Check) -> String {
         (true, true) => "ok  ",
         (true, false) => "FAIL",
     };
-    format!("  {word} {:<22} {}", check.name, check.detail)
+    let mut text = format!("  {word} {:<22} {}", check.name, check.detail);
+    if let (Some(start), Some(memory)) = (check.figures.start_ms, check.figures.memory_kib) {
+        let _ = write!(text, "; {}.{} s, {} MB", start / 1000, start % 1000 / 100, memory / 1024);
+    }
+    text
 }
