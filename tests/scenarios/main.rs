@@ -4,6 +4,7 @@ mod bell;
 mod cli;
 mod dialogs;
 mod ends;
+mod faults;
 mod json;
 mod leader;
 mod log;

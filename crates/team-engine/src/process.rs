@@ -1,10 +1,13 @@
 //! Which processes are whose: identity, ancestry, life. The only place of the engine that knows `/proc`.
 //!
-//! Linux reads `/proc`; macOS asks `ps` (compiled there, never run by us).
+//! Linux reads `/proc`; macOS asks `ps` (never compiled or run there by us).
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use team_model::ProcessIdentity;
 
 /// What the kernel says of a process.
@@ -107,6 +110,32 @@ pub fn this_process() -> ProcessIdentity {
 /// Identifies the process that started this one.
 pub fn parent() -> Option<ProcessIdentity> {
     identify(stat(std::process::id())?.parent)
+}
+
+/// A descriptor that becomes readable when a process ends.
+#[cfg(target_os = "linux")]
+pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: pidfd_open takes a pid and flags and returns a new descriptor that nobody else owns.
+    #[expect(unsafe_code, reason = "nix has no wrapper for pidfd_open")]
+    unsafe {
+        let fd = nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0);
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)))
+    }
+}
+
+/// A descriptor that becomes readable when a process ends; nothing has one here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn pidfd(_pid: u32) -> Option<OwnedFd> {
+    None
+}
+
+/// Waits for the end of a process, but not for longer than this.
+pub(crate) fn wait_for_end(process: &ProcessIdentity, limit: Duration) {
+    let Some(fd) = pidfd(process.pid).filter(|_| is_alive(process)) else { return };
+    let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+    // Whatever comes of it, the caller goes on.
+    let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], limit);
 }
 
 /// Says whether exactly this process still runs.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use team_model::{By, Event, ProcessIdentity, ReceiptStep, SeatState, State, TeamKey, TeamState};
+use team_model::{
+    By, Event, NoticeCause, ProcessIdentity, ReceiptStep, SeatState, State, TeamKey, TeamState,
+};
 use team_tmux::{Fence, Pane, ServerInfo, Terminal};
 
 use super::plan::{Action, Lane, Observed, SeatKey, Seen, TypingTimes, plan};
@@ -232,6 +234,26 @@ impl Core {
         if self.find_server().is_err() {
             (self.server, self.seen.server_alive) = before;
         }
+    }
+
+    /// Nobody waits for ever for a tmux that refuses each call: what is to be started has failed, with its words.
+    pub(super) fn no_start_without_terminal(&mut self, why: &str) -> Result<(), EngineError> {
+        self.store.refresh()?;
+        let mut events: Vec<(TeamKey, Vec<Event>)> = Vec::new();
+        for (key, team) in self.store.state.teams.iter().filter(|(_, it)| it.state == TeamState::Running) {
+            let waiting = team.seats.iter().filter(|(_, it)| matches!(it.state, SeatState::Waiting { .. }));
+            let failed = waiting.flat_map(|(agent, _)| {
+                let why = format!("tmux did not do what it was asked: {why}");
+                let notice =
+                    Event::NoticeRaised { cause: NoticeCause::StartFailed, about: agent.to_string() };
+                [Event::AgentFailed { agent: agent.clone(), why, last_lines: Vec::new() }, notice]
+            });
+            events.push((key.clone(), failed.collect()));
+        }
+        for (key, events) in events.into_iter().filter(|(_, it)| !it.is_empty()) {
+            self.record(Some(&key), events)?;
+        }
+        Ok(())
     }
 
     /// Keeps a coordinator that has nothing to do, for somebody who is about to ask.

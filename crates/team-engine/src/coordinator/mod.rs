@@ -38,12 +38,14 @@ pub use socket::{Answer, Request};
 use crate::clock::{Clock, RealClock};
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
-use crate::process::search_path;
+use crate::process::{self, search_path};
 use crate::store::Store;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// How long a coordinator that has nothing to do waits for a first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// How often in a row tmux may refuse a call before what is to be started has failed.
+const REFUSED: u32 = 15;
 
 /// What came of the attempt to be the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +86,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
         version: it.version.clone(),
     });
     let socket = match &store.state.server {
-        Some(server) if crate::process::is_alive(&server.process) => PathBuf::from(&server.socket),
+        Some(server) if process::is_alive(&server.process) => PathBuf::from(&server.socket),
         _ => workspace.tmux_socket()?,
     };
     let tmux = team_tmux::find_tmux(&search_path())?;
@@ -189,13 +191,17 @@ impl Running {
         });
         // Whoever started this one may have something to ask although no team runs.
         self.core.stay_until(Some(self.clock.elapsed() + FIRST_REQUEST));
+        let mut refused = 0;
         let result = loop {
             // A workspace that was moved is served by one that knows where it is.
             if self.has_moved() {
                 break Ok(());
             }
             let round = match self.core.round() {
-                Ok(round) => round,
+                Ok(round) => {
+                    refused = 0;
+                    round
+                }
                 Err(EngineError::Refused(refusal)) if refusal.code == "fenced" => break Ok(()),
                 Err(EngineError::Refused(refusal)) => {
                     // The state moved under a decision: look again.
@@ -208,8 +214,14 @@ impl Running {
                     break Ok(());
                 }
                 Err(EngineError::Tmux(error)) => {
-                    tracing::warn!("tmux: {}", crate::error::whole(&error));
+                    let why = crate::error::whole(&error);
+                    tracing::warn!("tmux: {why}");
                     self.core.server_lost();
+                    refused += 1;
+                    if refused >= REFUSED {
+                        refused = 0;
+                        self.core.no_start_without_terminal(&why)?;
+                    }
                     Round { wake: Some(self.clock.elapsed() + Duration::from_millis(200)), exit: false }
                 }
                 Err(error) => break Err(error),
@@ -281,7 +293,7 @@ impl Running {
                 return;
             }
         }
-        if let Some(fd) = pidfd(info.pid) {
+        if let Some(fd) = process::pidfd(info.pid) {
             let wake = wake.clone();
             let task = tokio::spawn(async move {
                 ended(fd).await;
@@ -311,7 +323,7 @@ impl Running {
             if watched.contains_key(&pid) {
                 continue;
             }
-            let Some(fd) = pidfd(pid) else { continue };
+            let Some(fd) = process::pidfd(pid) else { continue };
             let wake = wake.clone();
             let task = tokio::spawn(async move {
                 ended(fd).await;
@@ -327,22 +339,6 @@ async fn sleep(pause: Option<Duration>) {
         Some(pause) => tokio::time::sleep(pause).await,
         None => std::future::pending().await,
     }
-}
-
-#[cfg(target_os = "linux")]
-fn pidfd(pid: u32) -> Option<OwnedFd> {
-    use std::os::fd::FromRawFd as _;
-    // SAFETY: pidfd_open takes a pid and flags and returns a new descriptor that nobody else owns.
-    #[expect(unsafe_code, reason = "nix has no wrapper for pidfd_open")]
-    unsafe {
-        let fd = nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0);
-        (fd >= 0).then(|| OwnedFd::from_raw_fd(i32::try_from(fd).unwrap_or(-1)))
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn pidfd(_pid: u32) -> Option<OwnedFd> {
-    None
 }
 
 /// Waits until the process behind a pidfd has ended.

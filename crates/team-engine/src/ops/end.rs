@@ -16,6 +16,8 @@ use crate::{guardian, process};
 
 /// How long a shutdown may take before the command says that it is still going on.
 const SHUTDOWN: Duration = Duration::from_secs(20);
+/// How long a coordinator may take to end after it said so.
+const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// A team that was shut down.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -81,6 +83,7 @@ impl Engine {
         let key = self.team()?;
         let before = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
         let already = before.state == TeamState::Stopped;
+        let coordinator = self.store()?.state.coordinator.clone();
         let live: Vec<String> = before
             .seats
             .iter()
@@ -110,6 +113,10 @@ impl Engine {
                 });
             }
             self.forget_secrets(&key);
+            // It says that it ends, then it does: nothing of ours is left when the caller goes on.
+            if let (Some(process), None) = (coordinator, &self.store()?.state.coordinator) {
+                process::wait_for_end(&process.process, LAST_STEPS);
+            }
         }
         let team = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
         Ok(ShutDown {

@@ -1,0 +1,42 @@
+//! What must hold for every provider: the self-test, on the built-in agent and on each real program with the stub.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use team_testkit::{TestWorkspace, real};
+
+/// Runs the self-test and checks that everything that was tried holds.
+#[track_caller]
+fn everything_holds(mut ws: TestWorkspace, provider: &str, arguments: &[&str]) {
+    // Some programs take no settings from below a directory that others may write, as the usual temporary one.
+    let base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("contract-{provider}"));
+    ws.set("XDG_STATE_HOME", &base);
+    let mut command = ws.command(ws.program());
+    command.arg("selftest").args(arguments).arg("--json").stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().expect("it runs");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let checks = answer["checks"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let failed: Vec<String> =
+        checks.iter().filter(|it| it["tried"] == true && it["ok"] != true).map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(checks.iter().filter(|it| it["tried"] == true).count() >= 10, "{answer}");
+    std::fs::remove_dir_all(&base).expect("only the self-test wrote there");
+    ws.finish();
+}
+
+fn of_the_real(provider: &str) {
+    let Some(client) = real::client_or_skip(provider) else { return };
+    let mut ws = TestWorkspace::new();
+    ws.path_first(client.program.parent().expect("a program lies in a directory"));
+    everything_holds(ws, provider, &["--real", "--provider", provider]);
+}
+
+#[test]
+fn holds_for_the_built_in_agent() {
+    everything_holds(TestWorkspace::new(), "fake", &[]);
+}
+
+#[test]
+fn holds_for_the_real_claude() {
+    of_the_real("claude");
+}
