@@ -151,7 +151,10 @@ impl Crew {
 
     /// Sends a text and waits until the turn that took it has ended.
     pub fn ask(&self, agent: &str, text: &str) {
-        self.ws.ok(["send", agent, text, "--wait", "answered", "--timeout", "30"]);
+        let output = self.ws.run(["send", agent, text, "--wait", "answered", "--timeout", "30"]);
+        let log: Vec<String> = self.ws.events().iter().map(ToString::to_string).collect();
+        let end = &log[log.len().saturating_sub(20)..];
+        assert_eq!(output.code, Some(0), "{}the log ends:\n{}", output.snapshot(), end.join("\n"));
     }
 
     /// Runs lines of a shell inside an agent's session, as its own tool would; returns what they said and their code.
