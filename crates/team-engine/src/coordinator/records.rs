@@ -180,11 +180,12 @@ impl SeatRecords {
         self.client_pid = told.or(started);
         self.placed = by;
         let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
+        let live = SeatFile::live(path).filter(|it| Some(it.native.as_str()) == native);
         let places = SeatPlaces {
             config_home: &file.config_home,
             cwd: &file.cwd,
             native_id: native,
-            transcript: None,
+            transcript: live.as_ref().and_then(|it| it.transcript.as_deref()),
             provider_pid: self.client_pid,
         };
         let wanted = provider.files_to_watch(&places);
@@ -270,7 +271,8 @@ impl Tracked {
                 let mut position = self.offset;
                 for line in text.split_inclusive('\n') {
                     position += line.len() as u64;
-                    let live = position > self.live_from;
+                    // A bridge tells the rest.
+                    let live = position > self.live_from && !provider.takes_when_idle();
                     for fact in provider.read_record(RecordKind::Transcript, line.trim_end()) {
                         transcript_event(team, at, seat, spawn, &fact, live, now, events);
                     }

@@ -145,7 +145,8 @@ fn stream(
                     &mut events,
                     &json!({ "type": "content_block_start", "index": index, "content_block": start }),
                 )?;
-                let pieces = if lasts.is_zero() { vec![text.as_str()] } else { super::pieces(text, SLOW_PIECES) };
+                let pieces =
+                    if lasts.is_zero() { vec![text.as_str()] } else { super::pieces(text, SLOW_PIECES) };
                 let pause = *lasts / u32::try_from(pieces.len()).unwrap_or(1);
                 for piece in pieces {
                     let delta = json!({ "type": "text_delta", "text": piece });

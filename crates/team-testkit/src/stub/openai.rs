@@ -43,7 +43,8 @@ pub(super) fn responses(
         _ => Vec::new(),
     };
     let mut outcome = Outcome { status: 200, said: String::new(), called: Vec::new(), finished: false };
-    let sent = answer(shared, &body, kind, session.as_deref(), (&turns, length), &acts, connection, &mut outcome);
+    let sent =
+        answer(shared, &body, kind, session.as_deref(), (&turns, length), &acts, connection, &mut outcome);
     outcome.finished = sent.is_ok();
     shared.answered(number, outcome);
     sent
@@ -128,9 +129,7 @@ impl Reply<'_, '_, '_> {
 
     fn text(&mut self, text: &str, lasts: Duration) -> io::Result<()> {
         let (id, index) = (format!("msg_{}", Uuid::new_v4().simple()), self.output.len());
-        let item = |content: Value, status: &str| {
-            json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content })
-        };
+        let item = |content: Value, status: &str| json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content });
         let begun = item(json!([]), "in_progress");
         self.send(&json!({ "type": "response.output_item.added", "output_index": index, "item": begun }))?;
         let pieces = if lasts.is_zero() { vec![text] } else { super::pieces(text, SLOW_PIECES) };
@@ -217,8 +216,12 @@ fn refuse(
             "type": "usage_limit_reached", "message": "The usage limit has been reached",
             "plan_type": "plus", "resets_at": now + seconds, "resets_in_seconds": seconds,
         }),
-        (429, None) => json!({ "type": "rate_limit_exceeded", "code": "rate_limit_exceeded", "message": "The stub has a limit" }),
-        (400..=499, _) => json!({ "type": "invalid_request_error", "message": "The stub refuses this request" }),
+        (429, None) => {
+            json!({ "type": "rate_limit_exceeded", "code": "rate_limit_exceeded", "message": "The stub has a limit" })
+        }
+        (400..=499, _) => {
+            json!({ "type": "invalid_request_error", "message": "The stub refuses this request" })
+        }
         _ => json!({ "type": "server_error", "message": "Internal server error" }),
     };
     let resets = (now + retry_after.unwrap_or(0)).to_string();
@@ -245,7 +248,13 @@ fn recorded(request: &HttpRequest) -> Request {
     let developer = list(&body["input"])
         .filter(|it| it["type"] == "message" && it["role"] == "developer")
         .flat_map(|it| texts(&it["content"]));
-    record.system = body["instructions"].as_str().map(str::to_owned).into_iter().chain(developer).collect::<Vec<_>>().join("\n");
+    record.system = body["instructions"]
+        .as_str()
+        .map(str::to_owned)
+        .into_iter()
+        .chain(developer)
+        .collect::<Vec<_>>()
+        .join("\n");
     record.tools = offered(&body).into_iter().map(|it| it.full).collect();
     let turns = turns(&body);
     let answered = turns.iter().rposition(|turn| turn.role == Role::Assistant).map_or(0, |last| last + 1);
@@ -294,7 +303,11 @@ fn offered(body: &Value) -> Vec<Offered> {
         if tool["type"] == "namespace" {
             for inner in list(&tool["tools"]) {
                 let inner = inner["name"].as_str().unwrap_or_default().to_owned();
-                all.push(Offered { full: format!("{name}__{inner}"), namespace: Some(name.clone()), name: inner });
+                all.push(Offered {
+                    full: format!("{name}__{inner}"),
+                    namespace: Some(name.clone()),
+                    name: inner,
+                });
             }
         } else {
             all.push(Offered { namespace: None, full: name.clone(), name });
