@@ -2,5 +2,7 @@
 //!
 //! Each test is a few real starts long, so each shows several things. Without npm they are skipped, by name.
 
+mod faults;
+mod pane;
 mod spine;
 mod support;

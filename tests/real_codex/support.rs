@@ -147,16 +147,33 @@ impl Team {
         found.expect("it asks its model")
     }
 
-    /// The process of the seat whose command line holds a word.
+    /// Answers a question for permission in place of the coordinator.
+    pub(crate) fn answer(&self, key: &str, decision: &str) {
+        let state = self.crew.ws.state_directory().expect("the team was started");
+        let dir = state.join("seats/current/coder/answers");
+        let file = dir.join(format!("{key}.json"));
+        fs::write(dir.join(key), format!(r#"{{"decision":"{decision}"}}"#)).expect("writable");
+        fs::rename(dir.join(key), file).expect("writable");
+    }
+
+    /// The process of the seat, no launcher, with a word in its command line.
     pub(crate) fn process_with(&self, word: &str) -> i64 {
+        self.processes_with(word).first().copied().unwrap_or_else(|| panic!("no process with `{word}`"))
+    }
+
+    /// Says whether there is such a process.
+    pub(crate) fn has_process_with(&self, word: &str) -> bool {
+        !self.processes_with(word).is_empty()
+    }
+
+    fn processes_with(&self, word: &str) -> Vec<i64> {
         let holds = |pid: i32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<String> =
                 line.split(|it| *it == 0).map(|it| String::from_utf8_lossy(it).into_owned()).collect();
             words.iter().any(|it| it == word) && !words[0].ends_with("node")
         };
-        let found = self.crew.ws.processes().into_iter().map(|it| it.pid).find(|it| holds(*it));
-        i64::from(found.unwrap_or_else(|| panic!("no process with `{word}`")))
+        self.crew.ws.processes().iter().filter(|it| holds(it.pid)).map(|it| i64::from(it.pid)).collect()
     }
 
     /// Checks that the person's own files are as they were, and that nothing is left.

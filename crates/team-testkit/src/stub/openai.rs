@@ -20,6 +20,9 @@ const DEFAULT_TEXT: &str = "ok";
 /// How the last text begins when a conversation is to be summed up.
 const SUMMARY_WANTED: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 
+/// How the summary of a conversation begins that stands in its place.
+const SUMMED_UP: &str = "Another language model started to solve this problem and produced a summary";
+
 /// How many pieces a text is spread over when it is said slowly.
 const SLOW_PIECES: usize = 10;
 
@@ -271,6 +274,10 @@ fn turns(body: &Value) -> Vec<Turn> {
     for item in list(&body["input"]) {
         let kind = item["type"].as_str().unwrap_or("message");
         let (role, said, call) = match kind {
+            // What stands before a summary was answered.
+            "message" if texts(&item["content"]).iter().any(|it| it.starts_with(SUMMED_UP)) => {
+                (Role::Assistant, texts(&item["content"]), None)
+            }
             "message" if item["role"] == "assistant" => (Role::Assistant, texts(&item["content"]), None),
             "message" if item["role"] == "user" => (Role::User, texts(&item["content"]), None),
             "function_call" | "custom_tool_call" => (Role::Assistant, Vec::new(), item["call_id"].as_str()),
