@@ -104,6 +104,8 @@ commands! {
     Hook(commands::hook::HookArgs) => hook, "hook";
     #[command(hide = true)]
     Seat(commands::seat::SeatArgs) => seat, "seat";
+    #[command(hide = true)]
+    Bridge(commands::bridge::BridgeArgs) => bridge, "bridge";
 }
 
 /// Where a command works.
@@ -218,6 +220,9 @@ fn called_by_ourselves(arguments: &[OsString]) -> Option<(Command, &'static str)
         }
         [Some("seat"), Some("--seat-file"), Some(path)] => {
             Some((Command::Seat(commands::seat::SeatArgs { seat_file: file(path)? }), "seat"))
+        }
+        [Some("bridge"), Some("--seat-file"), Some(path)] => {
+            Some((Command::Bridge(commands::bridge::BridgeArgs { seat_file: file(path)? }), "bridge"))
         }
         [Some("mcp"), Some("--seat-file"), Some(path)] => {
             Some((Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?) }), "mcp"))

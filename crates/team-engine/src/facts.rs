@@ -1,7 +1,7 @@
 //! What a provider's record proves, as events of the log: ids, kinds and lengths, never a prompt or an output.
 
 use chrono::{DateTime, TimeZone as _, Utc};
-use team_model::{ActivityKind, Event, Proof, SpawnId, TurnOutcome, find_message_ids};
+use team_model::{ActivityKind, AgentName, Event, Proof, SpawnId, TurnOutcome, find_message_ids};
 use team_provider::{ActivityKind as Seen, Fact, TurnOutcome as Ended};
 
 /// The most bytes of a permission question that the log keeps.
@@ -11,6 +11,25 @@ const QUESTION: usize = 4096;
 pub fn from_hook(spawn: SpawnId, hook: &str, facts: &[Fact], now: DateTime<Utc>) -> Vec<Event> {
     let proof = || Proof { source: "hook".to_owned(), record: hook.to_owned() };
     facts.iter().filter_map(|it| event(spawn, it, proof(), None, now)).collect()
+}
+
+/// Turns one thing that a bridge was told into events.
+pub fn from_bridge(
+    spawn: SpawnId,
+    receiver: &AgentName,
+    record: &str,
+    fact: &Fact,
+    now: DateTime<Utc>,
+) -> Vec<Event> {
+    let proof = Proof { source: "notification".to_owned(), record: record.to_owned() };
+    let (text, in_turn) = match fact {
+        Fact::Enqueued { text } => (text, false),
+        Fact::TakenInTurn { text } => (text, true),
+        _ => return event(spawn, fact, proof, None, now).into_iter().collect(),
+    };
+    let submitted =
+        |id| Event::MessageSubmitted { id, receiver: receiver.clone(), in_turn, proof: proof.clone() };
+    find_message_ids(text).into_iter().map(submitted).collect()
 }
 
 /// Turns one fact into an event, where it says something of its own. `at` is when its record was written, where that

@@ -83,7 +83,7 @@ impl Caller {
         let caller = process::parent();
         let keep = |client| {
             // Without it nothing is lost but the way to another conversation.
-            let _ = LiveSession { native: told.to_owned(), client }.write(path);
+            let _ = LiveSession { native: told.to_owned(), client, transcript: None }.write(path);
         };
         let by_client = live.as_ref().is_some_and(|it| Some(&it.client) == caller.as_ref());
         if let (Some(source @ ("clear" | "resume")), Some(live)) = (begun, &live)
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(SeatFile::live(&path).unwrap().native, "one");
 
         let client = ProcessIdentity { start: 1, ..process::parent().unwrap() };
-        LiveSession { native: "one".to_owned(), client }.write(&path).unwrap();
+        LiveSession { native: "one".to_owned(), client, transcript: None }.write(&path).unwrap();
         assert_eq!(call("three", "SessionStart", "clear"), "foreign", "another process");
         assert_eq!(call("three", "drain", ""), "foreign");
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use sha2::Digest as _;
 use team_model::{AgentName, Channel, ReadyFact, Seat, SpawnId, SpawnMode, Team, TeamKey};
 use team_provider::{
     Auth, FolderTrust, Launch, Program, Provider, RecordKind, SeatContext, SeatPlaces, Start,
@@ -17,7 +18,7 @@ use crate::process::{self, DEFAULT_PATH};
 use crate::render;
 use crate::seat_file::{SEAT_VARIABLE, SeatFile};
 use crate::store::Store;
-use crate::workspace::{Workspace, make_dir, write, write_bytes};
+use crate::workspace::{Workspace, check_private, make_dir, short_socket, write, write_bytes};
 
 /// A spawn that is ready to be announced and then started.
 #[derive(Debug)]
@@ -167,6 +168,7 @@ pub(crate) fn prepare(
         SpawnMode::Resume => Start::Resume { native_id: &native, transcript: transcript.as_deref() },
         SpawnMode::Fresh | SpawnMode::Fork => Start::Fresh { native_id: &native },
     };
+    let socket = seat_socket(workspace, key, agent, &seat_dir)?;
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
     let context = SeatContext {
         agent: agent.as_str(),
@@ -177,6 +179,7 @@ pub(crate) fn prepare(
         self_exe: &own,
         seat_file: &seat_file,
         seat_dir: &seat_dir,
+        socket: &socket,
         preamble: &preamble,
         model: seat.spec.model.as_deref(),
         effort: seat.spec.effort.as_deref(),
@@ -225,17 +228,41 @@ fn transcript_before(
     seat: &Seat,
     native: &str,
 ) -> Option<(PathBuf, PathBuf)> {
-    let before = SeatFile::read(&seat_dir.join(&seat.spawn.as_ref()?.seat)).ok()?;
+    let path = seat_dir.join(&seat.spawn.as_ref()?.seat);
+    let before = SeatFile::read(&path).ok()?;
+    let live = SeatFile::live(&path).filter(|it| it.native == native);
     let places = SeatPlaces {
         config_home: &before.config_home,
         cwd: &before.cwd,
         native_id: Some(native),
-        transcript: None,
+        transcript: live.as_ref().and_then(|it| it.transcript.as_deref()),
         provider_pid: None,
     };
     let watched = provider.files_to_watch(&places);
     let transcript = watched.into_iter().find(|it| it.kind == RecordKind::Transcript && it.path.exists())?;
     Some((before.cwd, transcript.path))
+}
+
+fn words(arguments: &[std::ffi::OsString]) -> Vec<String> {
+    arguments.iter().map(|it| it.to_string_lossy().into_owned()).collect()
+}
+
+/// Where a server of this seat may listen.
+fn seat_socket(
+    workspace: &Workspace,
+    team: &TeamKey,
+    agent: &AgentName,
+    seat_dir: &Path,
+) -> Result<PathBuf, EngineError> {
+    let socket = short_socket(seat_dir, &workspace.id, "server");
+    if socket.starts_with(seat_dir) {
+        return Ok(socket);
+    }
+    let dir = socket.parent().unwrap_or(seat_dir);
+    make_dir(dir, 0o700)?;
+    check_private(dir)?;
+    let digest = sha2::Sha256::digest(format!("{team}/{agent}"));
+    Ok(dir.join(digest.iter().take(8).map(|it| format!("{it:02x}")).collect::<String>()))
 }
 
 /// A directory that holds a link to this program, so that workers find it.
@@ -321,7 +348,9 @@ impl Prepared {
             provider: provider.to_owned(),
             native: self.native.clone(),
             start_ids: self.launch.start_ids.clone(),
-            argv: self.launch.argv.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+            argv: words(&self.launch.argv),
+            server: words(self.launch.server.as_deref().unwrap_or_default()),
+            link: self.launch.link.clone(),
             cwd: self.cwd.clone(),
             env_file,
             seat_dir: self.seat_dir.clone(),

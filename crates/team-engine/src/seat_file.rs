@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use team_model::{AgentName, ProcessIdentity, SpawnId, TeamKey};
+use team_provider::Link;
 
 use crate::workspace::{Workspace, WorkspaceError, write};
 
@@ -37,6 +38,12 @@ pub struct SeatFile {
     pub start_ids: Vec<String>,
     /// The program and its arguments.
     pub argv: Vec<String>,
+    /// The server that runs behind it, and its arguments; empty if there is none.
+    #[serde(default)]
+    pub server: Vec<String>,
+    /// How the bridge reaches the program, if there is one.
+    #[serde(default)]
+    pub link: Option<Link>,
     /// Where it runs.
     pub cwd: PathBuf,
     /// The file with its environment; read once and unlinked.
@@ -117,6 +124,9 @@ pub struct LiveSession {
     pub native: String,
     /// The program itself: where it was started through a script of the person's, not the seat's own child.
     pub client: ProcessIdentity,
+    /// The conversation's transcript, where the program told it.
+    #[serde(default)]
+    pub transcript: Option<PathBuf>,
 }
 
 impl LiveSession {

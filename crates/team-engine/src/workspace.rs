@@ -332,7 +332,7 @@ fn read_record(state_dir: &Path) -> Option<Record> {
     serde_json::from_str(&fs::read_to_string(state_dir.join("workspace.json")).ok()?).ok()
 }
 
-fn check_private(dir: &Path) -> Result<(), WorkspaceError> {
+pub(crate) fn check_private(dir: &Path) -> Result<(), WorkspaceError> {
     let unsafe_because = |what| WorkspaceError::Unsafe { path: dir.to_owned(), what };
     let meta = fs::symlink_metadata(dir).map_err(|source| io_error("read", dir, source))?;
     if !meta.is_dir() {

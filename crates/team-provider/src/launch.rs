@@ -7,6 +7,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::bridge::Link;
+
 /// One start of a program, ready to be carried out.
 ///
 /// The environment of the program is the person's cleaned one, less
@@ -15,6 +17,10 @@ use std::path::PathBuf;
 pub struct Launch {
     /// Program and arguments, to be executed without a shell.
     pub argv: Vec<OsString>,
+    /// A server of the program's own that runs behind `argv`, the screen, if it needs one.
+    pub server: Option<Vec<OsString>>,
+    /// How the program is reached by a live connection, if it is. The screen is started when the bridge says so.
+    pub link: Option<Link>,
     /// Variables to set; safe to show.
     pub env_set: BTreeMap<String, String>,
     /// Variables to set whose values must appear nowhere else.
@@ -48,6 +54,8 @@ impl fmt::Debug for Launch {
             self.secret_env.keys().map(|name| (name.as_str(), "<hidden>")).collect();
         out.debug_struct("Launch")
             .field("argv", &self.argv)
+            .field("server", &self.server)
+            .field("link", &self.link)
             .field("env_set", &self.env_set)
             .field("secret_env", &hidden)
             .field("env_remove", &self.env_remove)

@@ -6,8 +6,10 @@
 //! is touched and nothing is written down. Nothing outside this crate names a
 //! program; callers ask [`provider()`] for one and talk to the trait.
 
+mod bridge;
 mod claude;
 mod claude_like;
+mod codex;
 mod environment;
 mod fact;
 mod fake;
@@ -20,6 +22,7 @@ mod seat;
 mod typing;
 mod version;
 
+pub use bridge::{Bridge, BridgeContext, Input, Link, Output, SESSION};
 pub use environment::{clean_env, is_denied};
 pub use fact::{
     ActivityKind, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces, TurnOutcome, Watched,

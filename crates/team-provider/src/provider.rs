@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::bridge::{Bridge, BridgeContext};
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
 use crate::screen::{DialogRule, Screen, ScreenReading};
@@ -46,6 +47,16 @@ pub trait Provider: Send + Sync {
 
     /// Describes the start of a seat.
     fn launch(&self, seat: &SeatContext<'_>) -> Result<Launch, Unsupported>;
+
+    /// Returns the protocol of its live connection, if it has one.
+    fn bridge(&self, _context: &BridgeContext<'_>) -> Option<Box<dyn Bridge>> {
+        None
+    }
+
+    /// Says whether its channel takes a message only while the program is idle, and is never replaced by keys.
+    fn takes_when_idle(&self) -> bool {
+        false
+    }
 
     /// Returns where a program that was started with this environment keeps its records.
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf>;

@@ -3,6 +3,7 @@
 //! Knows every provider's name and whether it can be started.
 
 use crate::claude::Claude;
+use crate::codex::Codex;
 use crate::fake::Fake;
 use crate::provider::Provider;
 
@@ -38,7 +39,14 @@ static KNOWN: &[Known] = &[
         listed: true,
         provider: Some(&Claude),
     },
-    unbuilt("codex", &["codex_cli", "codex-cli"], "codex"),
+    Known {
+        name: "codex",
+        aliases: &["codex_cli", "codex-cli"],
+        program: "codex",
+        implemented: true,
+        listed: true,
+        provider: Some(&Codex),
+    },
     unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
     unbuilt("gemini", &["gemini_cli", "gemini-cli"], "gemini"),
     unbuilt("opencode", &["open_code", "open-code"], "opencode"),
@@ -126,8 +134,8 @@ mod tests {
     fn a_name_known_but_not_built_gives_no_provider() {
         assert!(provider("claude_code").is_some());
         assert!(provider("fake").is_some());
-        assert!(provider("codex").is_none());
-        assert!(known("codex").is_some_and(|it| !it.implemented));
+        assert!(provider("copilot").is_none());
+        assert!(known("copilot").is_some_and(|it| !it.implemented));
         assert!(known("cursor").is_none());
     }
 

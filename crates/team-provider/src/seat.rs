@@ -112,6 +112,8 @@ pub struct SeatContext<'a> {
     pub seat_file: &'a Path,
     /// Private folder of the seat, mode 0700, outside the workspace.
     pub seat_dir: &'a Path,
+    /// Where a server of the program's own may listen: short enough for a socket, in a private folder.
+    pub socket: &'a Path,
     /// Text added to the system prompt, role included, of any length.
     pub preamble: &'a str,
     /// Model asked for, if any.

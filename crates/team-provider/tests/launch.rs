@@ -50,6 +50,7 @@ impl World {
             self_exe: Path::new("/usr/bin/team-agent"),
             seat_file: Path::new("/s/w1/seat.json"),
             seat_dir: Path::new("/s/w1"),
+            socket: Path::new("/s/w1/socket"),
             preamble: "You are w1.\n",
             model: None,
             effort: None,

@@ -21,7 +21,7 @@ const SUMMARY_WANTED: &str = "CRITICAL: Respond with TEXT ONLY";
 const DEFAULT_TEXT: &str = "ok";
 
 /// How many pieces a text is spread over when it is said slowly.
-const SLOW_PIECES: u32 = 10;
+const SLOW_PIECES: usize = 10;
 
 /// Answers `POST /v1/messages`.
 pub(super) fn messages(
@@ -145,7 +145,8 @@ fn stream(
                     &mut events,
                     &json!({ "type": "content_block_start", "index": index, "content_block": start }),
                 )?;
-                let pieces = if lasts.is_zero() { vec![text.as_str()] } else { pieces(text) };
+                let pieces =
+                    if lasts.is_zero() { vec![text.as_str()] } else { crate::pieces(text, SLOW_PIECES) };
                 let pause = *lasts / u32::try_from(pieces.len()).unwrap_or(1);
                 for piece in pieces {
                     let delta = json!({ "type": "text_delta", "text": piece });
@@ -276,14 +277,6 @@ fn stop_reason(outcome: &Outcome) -> &'static str {
 
 fn tokens(bytes: usize) -> usize {
     bytes / 4 + 1
-}
-
-fn pieces(text: &str) -> Vec<&str> {
-    let characters: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-    let size = characters.len().div_ceil(SLOW_PIECES as usize).max(1);
-    let mut starts: Vec<usize> = characters.into_iter().step_by(size).collect();
-    starts.push(text.len());
-    starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
 fn recorded(request: &HttpRequest) -> Request {

@@ -13,13 +13,15 @@
 //! stub: slow MS [TEXT]       says TEXT spread over a time
 //! stub: recall N             says the user text N places before this one
 //! stub: error STATUS          refuses the request and each retry, until something more is said
-//! stub: error STATUS SECONDS  refuses the request once, with `retry-after: SECONDS`
+//! stub: error STATUS SECONDS  refuses the request once, with `retry-after: SECONDS`; with 429 and the Responses
+//!                             API this is the limit of a plan, which resets after as long
 //! ```
 //!
 //! A text without such a line is answered with `ok`.
 
 mod anthropic;
 mod http;
+mod openai;
 mod script;
 
 use std::collections::BTreeMap;
@@ -262,9 +264,10 @@ fn refusal_key(session: Option<&str>, act: &Act) -> (Option<String>, usize, Stri
 type Answer = fn(&Shared, &HttpRequest, &mut Connection<'_>) -> io::Result<()>;
 
 /// What is asked where. A further protocol is a further module and its lines here.
-const ROUTES: [(&str, &str, Answer); 2] = [
+const ROUTES: [(&str, &str, Answer); 3] = [
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
+    ("POST", "/v1/responses", openai::responses),
 ];
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
@@ -339,6 +342,15 @@ fn record(request: &HttpRequest, kind: Kind) -> Request {
         body: Arc::new(serde_json::from_slice(&request.body).unwrap_or(Value::Null)),
         outcome: None,
     }
+}
+
+/// Cuts a text into about so many pieces.
+fn pieces(text: &str, count: usize) -> Vec<&str> {
+    let characters: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let size = characters.len().div_ceil(count).max(1);
+    let mut starts: Vec<usize> = characters.into_iter().step_by(size).collect();
+    starts.push(text.len());
+    starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
 fn summary(requests: &[Request]) -> String {

@@ -11,10 +11,18 @@ use serde_json::{Value, json};
 const CALL_ID_MARK: &str = "stub_";
 
 /// What a user can be interrupted with; whatever was asked before it is given up.
-const INTERRUPTED: &str = "[Request interrupted by user";
+const INTERRUPTED: [&str; 2] = ["[Request interrupted by user", "<turn_aborted>"];
 
 /// How texts begin that the program adds by itself.
-const ADDED: [&str; 4] = ["<system-reminder>", "<local-command-", "<command-name>", INTERRUPTED];
+const ADDED: [&str; 7] = [
+    "<system-reminder>",
+    "<local-command-",
+    "<command-name>",
+    "<environment_context>",
+    "# AGENTS.md instructions",
+    INTERRUPTED[0],
+    INTERRUPTED[1],
+];
 
 /// Closing tags that wrappers leave at the end of a directive's line.
 const CLOSING_TAGS: [&str; 4] = ["</system-reminder>", "</task-notification>", "</summary>", "</event>"];
@@ -88,7 +96,7 @@ pub(crate) fn next_acts(turns: &[Turn], spent: impl Fn(&Act) -> bool) -> Vec<Act
         match turn.role {
             Role::User => {
                 for text in &turn.texts {
-                    if text.trim_start().starts_with(INTERRUPTED) {
+                    if INTERRUPTED.iter().any(|it| text.trim_start().starts_with(it)) {
                         tape.clear();
                     }
                     for directive in directives(text) {

@@ -14,6 +14,9 @@ use crate::stub::ModelStub;
 /// What the stub is sent in place of a key. It opens nothing.
 pub const TOKEN: &str = "stub-token";
 
+/// The variable in which codex looks for the key of the stub.
+pub const CODEX_KEY: &str = "STUB_KEY";
+
 /// Files and directories of a home that belong to the person.
 const THEIRS: [&str; 14] = [
     ".claude/settings.json",
@@ -68,6 +71,23 @@ impl TestHome {
         home.write(".claude/settings.json", &json!({ "env": claude_environment(stub) }));
         home.write(".claude.json", &json!({ "hasCompletedOnboarding": true }));
         home
+    }
+
+    /// Writes settings of codex that lead to the stub; the key is looked for in [`CODEX_KEY`].
+    pub fn with_codex(&self, stub: &ModelStub, trusted: &[&Path]) -> &Self {
+        let mut settings = format!(
+            "model = \"stub-model\"\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\n\
+             base_url = \"{}/v1\"\nwire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\n",
+            stub.url()
+        );
+        for folder in trusted {
+            let folder = folder.display();
+            settings.push_str(&format!("\n[projects.\"{folder}\"]\ntrust_level = \"trusted\"\n"));
+        }
+        let home = self.path.join(".codex");
+        fs::create_dir_all(&home).expect("a home of a test is writable");
+        fs::write(home.join("config.toml"), settings).expect("a home of a test is writable");
+        self
     }
 
     /// Returns the directory.

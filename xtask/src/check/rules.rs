@@ -80,6 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
         except: &[
             ("crates/team-agent/src/commands/attach.rs", "asks whether there is a terminal"),
             ("crates/team-engine/src/hook.rs", "answers the program that called the hook"),
+            ("crates/team-engine/src/bridge/mod.rs", "tells the seat that started it"),
             ("crates/team-engine/src/coordinator/mod.rs", "talks to a person who runs it in the foreground"),
             ("crates/team-mcp/src/process.rs", "takes the two streams away, so that nobody else prints"),
             ("crates/team-fake/src/", "is an interactive program"),
@@ -146,7 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
         words: &["Command::new"],
         within: ALL,
         home: &[
-            "crates/team-engine/src/seat.rs",
+            "crates/team-engine/src/crew.rs",
             "crates/team-engine/src/guardian.rs",
             "crates/team-tmux/src/call.rs",
             "crates/team-tmux/src/version.rs",

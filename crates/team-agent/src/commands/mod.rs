@@ -1,6 +1,7 @@
 //! One file per command: its arguments, and what it shows.
 
 pub(crate) mod attach;
+pub(crate) mod bridge;
 pub(crate) mod collect;
 pub(crate) mod compile;
 pub(crate) mod completions;

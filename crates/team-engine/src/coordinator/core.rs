@@ -324,6 +324,8 @@ impl Core {
                             spawn: Some(spawn.id),
                             since: now,
                             typing: typing_of(&seat.spec.provider),
+                            bridged: team_provider::provider(&seat.spec.provider)
+                                .is_some_and(team_provider::Provider::takes_when_idle),
                             ..Seen::default()
                         },
                     );

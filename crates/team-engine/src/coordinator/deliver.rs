@@ -197,12 +197,15 @@ impl Core {
     /// Writes the intents; false if the ground has moved.
     fn announce(&mut self, key: &TeamKey, parcels: &[&Parcel]) -> Result<bool, EngineError> {
         self.fail.pass("announce", "before")?;
+        let seen = self.seen.seats.iter();
+        let bridged: Vec<SeatKey> = seen.filter(|(_, it)| it.bridged).map(|(at, _)| at.clone()).collect();
         let announced = self.decide(Some(key), |state| {
             let team = state.teams.get(key).ok_or_else(moved_on)?;
             let mut events = Vec::new();
             for parcel in parcels {
                 let seat = team.seats.get(&parcel.at.1).ok_or_else(moved_on)?;
-                let fits = parcel.channel == Channel::Bell || seat.is_idle();
+                let at_once = parcel.channel == Channel::Bell && !bridged.contains(&parcel.at);
+                let fits = at_once || seat.is_idle();
                 let spawn =
                     seat.spawn.as_ref().filter(|_| fits && seat.stopping.is_none()).ok_or_else(moved_on)?;
                 let process =
@@ -333,7 +336,7 @@ impl Core {
             // What was laid all the same is taken back, or else was taken.
             if let Some(look) = self.seen.seats.get_mut(&parcel.at) {
                 look.lane = Lane::Free;
-                look.deaf = true;
+                look.deaf = !look.bridged;
             }
         }
         self.fail.pass("ring", "after")?;
@@ -402,7 +405,7 @@ impl Core {
         }
         if let Some(look) = self.seen.seats.get_mut(at) {
             look.lane = Lane::Free;
-            look.deaf |= !untaken.is_empty();
+            look.deaf |= !untaken.is_empty() && !look.bridged;
         }
         let ids = ids.to_vec();
         self.decide(Some(&at.0), move |state| {

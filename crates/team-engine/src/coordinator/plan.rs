@@ -429,7 +429,7 @@ fn why_not(team: &Team, seat: &Seat, look: &Seen, channel: Channel) -> Option<Ho
     if seat.activity.kind == ActivityKind::Limited {
         return Some(HoldReason::Limited);
     }
-    if channel == Channel::Bell {
+    if channel == Channel::Bell && !look.bridged {
         return None;
     }
     if !seat.approvals.is_empty() {

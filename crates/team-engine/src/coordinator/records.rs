@@ -180,11 +180,12 @@ impl SeatRecords {
         self.client_pid = told.or(started);
         self.placed = by;
         let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
+        let live = SeatFile::live(path).filter(|it| Some(it.native.as_str()) == native);
         let places = SeatPlaces {
             config_home: &file.config_home,
             cwd: &file.cwd,
             native_id: native,
-            transcript: None,
+            transcript: live.as_ref().and_then(|it| it.transcript.as_deref()),
             provider_pid: self.client_pid,
         };
         let wanted = provider.files_to_watch(&places);
@@ -270,9 +271,11 @@ impl Tracked {
                 let mut position = self.offset;
                 for line in text.split_inclusive('\n') {
                     position += line.len() as u64;
-                    let live = position > self.live_from;
+                    // A bridge tells what is new, and looks here itself for what it did not see.
+                    let told = provider.takes_when_idle();
+                    let live = position > self.live_from && !told;
                     for fact in provider.read_record(RecordKind::Transcript, line.trim_end()) {
-                        transcript_event(team, at, seat, spawn, &fact, live, now, events);
+                        transcript_event(team, at, seat, spawn, &fact, (live, told), now, events);
                     }
                 }
                 self.offset = position;
@@ -335,7 +338,7 @@ fn transcript_event(
     seat: &Seat,
     spawn: SpawnId,
     fact: &Fact,
-    live: bool,
+    (live, told): (bool, bool),
     now: DateTime<Utc>,
     events: &mut Vec<Event>,
 ) {
@@ -346,7 +349,8 @@ fn transcript_event(
     let mut submitted = |text: &str, in_turn: bool, record: &str| {
         for id in find_message_ids(text) {
             let new = match step(&id) {
-                Some(ReceiptStep::Sending | ReceiptStep::Unknown) => true,
+                Some(ReceiptStep::Sending) => !told,
+                Some(ReceiptStep::Unknown) => true,
                 Some(ReceiptStep::Submitted) => in_turn,
                 _ => false,
             };

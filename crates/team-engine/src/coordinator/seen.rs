@@ -51,6 +51,8 @@ pub struct Seen {
     pub limit_ends: Option<Duration>,
     /// Whether its bell was rung and not heard.
     pub deaf: bool,
+    /// Whether what comes over its bell is handed on only while it is idle, and never by keys.
+    pub bridged: bool,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
 }

@@ -1,0 +1,65 @@
+//! What is killed is started again or told, and no message comes twice.
+
+use serde_json::Value;
+
+use crate::support::Team;
+
+#[test]
+fn a_killed_server_or_bridge_comes_again_and_a_killed_screen_ends_the_seat() {
+    let Some(team) = Team::started() else { return };
+    let first = team.send("the word is heron");
+    team.wait_for_step(&first, "answered");
+    team.wait_for("idle");
+    let native = team.crew.native("coder");
+
+    // The bridge, while a turn runs.
+    let slow = team.send("stub: think 2500\nstub: say that was slow");
+    team.wait_for_step(&slow, "turn_started");
+    let bridge = team.process_with("bridge");
+    team.crew.kill(bridge);
+    team.wait("another bridge runs", || {
+        team.has_process_with("bridge") && team.process_with("bridge") != bridge
+    });
+    let behind = team.send("stub: say behind the bridge");
+    team.wait_for_step(&slow, "answered");
+    team.wait_for_step(&behind, "answered");
+    team.was_taken_once("behind the bridge");
+
+    // The server, while a turn runs.
+    let lost = team.send("stub: think 4000\nstub: say never");
+    team.wait_for_step(&lost, "turn_started");
+    let server = team.process_with("app-server");
+    let held = team.send("stub: say behind the server");
+    team.wait_for_step(&held, "held");
+    team.crew.kill(server);
+    team.wait_for_step(&lost, "answered");
+    assert_eq!(team.receipt(&lost)["reason"], "its turn ended: error");
+    team.wait_for_step(&held, "answered");
+    for text in ["the word is heron", "that was slow", "behind the bridge", "behind the server"] {
+        team.was_taken_once(text);
+    }
+    assert_ne!(team.process_with("app-server"), server);
+    assert_eq!(team.crew.native("coder"), native);
+    assert_eq!(team.crew.events_of("session.replaced"), Vec::<Value>::new());
+    // Its tools work as before.
+    let report = r#"stub: call mcp__team_orchestrator__report_result {"summary":"again","status":"success"}"#;
+    team.crew.ws.json(["send", "--watch-result", "coder", report]);
+    let waited = team.crew.ws.run(["wait", "--task", "1", "--timeout", "60"]);
+    team.wait("task 1 ends", || waited.code == Some(0));
+
+    // The screen: the seat ends with everything in it, and goes on after a restart.
+    team.wait_for("idle");
+    let pid = team.coder()["session"]["pid"].as_i64().expect("it runs");
+    team.crew.kill(pid);
+    team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
+    assert!(!team.has_process_with("app-server") && !team.has_process_with("bridge"));
+    let waits = team.send("which word was it?");
+    team.wait_for_step(&waits, "held");
+    team.crew.ws.ok(["shutdown"]);
+    team.crew.ws.ok(["restart", "--headless"]);
+    assert_eq!(team.crew.native("coder"), native);
+    team.wait_for_step(&waits, "answered");
+    assert!(team.asked("which word was it?").body.to_string().contains("the word is heron"));
+    team.was_taken_once("which word was it?");
+    team.finish();
+}
