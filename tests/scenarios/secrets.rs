@@ -305,3 +305,43 @@ fn a_state_directory_of_ones_own_making_makes_nobody_a_peer() {
     assert!(reports.iter().all(|it| it["event"]["agent"] != "w2"), "{reports:?}");
     crew.finish();
 }
+
+#[test]
+fn a_secret_that_is_a_word_of_ours_changes_no_name_and_no_event() {
+    let crew = Crew::written(&["reviewer"]);
+    crew.ws.ok(["profile", "init", "p", "--auth-mode", "subscription"]);
+    let place = crew.ws.path().to_string_lossy().into_owned();
+    let profile = format!(
+        "AUTH_MODE=subscription\nROLE_KEY=reviewer\nA_TOKEN=message.accepted\nB_TOKEN=tools_listed\nC_TOKEN=turn.started\n\
+         D_SECRET=subscription\nE_KEY=dialog\nF_KEY={place}\nMY_TOKEN=k3yAbc7\n"
+    );
+    fs::write(crew.ws.path().join(".team/current/profiles/p.env"), profile).expect("writable");
+    crew.ws.write(
+        ".team/current/agents/reviewer.md",
+        "---\nname: reviewer\nrole: Worker\nprovider: fake\nprofile: p\n---\n\nWork.\n",
+    );
+    crew.start();
+    crew.ws.ok(["send", "--watch-result", "reviewer", "fake: report summary=\"the key k3yAbc7 works\""]);
+    crew.ws.ok(["wait", "--task", "1", "--timeout", "20"]);
+    let collected = crew.ws.ok(["collect"]);
+    assert!(collected.contains("[redacted]") && !collected.contains("k3yAbc7"), "{collected}");
+    assert!(!crew.ws.read(".team/logs/events.jsonl").contains("k3yAbc7"));
+    crew.ws.ok(["shutdown"]);
+    crew.ws.ok(["restart", "--headless"]);
+    crew.ask("reviewer", "still you?");
+    crew.finish();
+}
+
+#[test]
+fn an_id_that_looks_like_a_key_is_refused() {
+    let crew = Crew::started(&["w1"]);
+    let key = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
+    let refused = crew.ws.run(["send", "w1", "hello", "--id", key]);
+    assert_eq!(refused.code, Some(1), "{}", refused.snapshot());
+    assert!(!refused.stderr.contains(key), "{}", refused.snapshot());
+    assert!(!crew.ws.read(".team/logs/events.jsonl").contains(key));
+    crew.ws.ok(["send", "w1", "hello", "--case", "a\nb\u{1b}[31m"]);
+    let accepted = crew.events_of("message.accepted");
+    assert!(!accepted[0]["event"]["case_id"].to_string().contains("\\u"), "{accepted:?}");
+    crew.finish();
+}

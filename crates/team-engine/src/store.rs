@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use team_journal::{BodyRef, Cursor, Draft, Guard, Journal, LogFact, Options, Payload, Places, Redactor};
+use team_journal::{
+    BodyRef, Cursor, Draft, FreeFields, Guard, Journal, LogFact, Options, Payload, Places, Redactor,
+};
 use team_model::{Body, By, Event, FOLD_FORMAT, State, TeamKey};
 
 use crate::clock::{Clock as _, RealClock};
@@ -19,8 +21,6 @@ pub type Line = team_journal::Line<By, Entry>;
 const COMMAND_WAIT: Duration = Duration::from_secs(5);
 /// How long a hook waits for the log before it leaves its line in the spool.
 const HOOK_WAIT: Duration = Duration::from_millis(200);
-/// Shorter values of a profile are words like `true`, not secrets.
-const SHORTEST_SECRET: usize = 8;
 /// So many lines are read through rather than looked up in an index.
 const LATELY: u64 = 4000;
 /// So many lines are worth a new cache at once, before several processes read them again.
@@ -135,9 +135,9 @@ fn redactor(workspace: &Workspace) -> Redactor {
         .filter(|it| it.extension().is_some_and(|it| it == "env"));
     let profiles: Vec<_> =
         files.filter_map(|it| team_spec::parse_profile("profile", &std::fs::read(it).ok()?).ok()).collect();
-    let secrets =
-        profiles.iter().flat_map(team_spec::Profile::secrets).filter(|it| it.len() >= SHORTEST_SECRET);
-    Redactor::standard().with_literals(secrets)
+    let secrets = profiles.iter().flat_map(team_spec::Profile::secrets);
+    let fields = FreeFields { names: team_model::FREE_TEXT, except: team_model::NO_FREE_TEXT };
+    Redactor::standard().with_literals(secrets).in_fields(fields)
 }
 
 impl Store {

@@ -41,7 +41,7 @@ pub use journal::{Journal, Verification, known_log_id};
 pub use line::{Draft, Line, LogFact, Payload};
 pub use options::{Clock, Disk, Fail, Options, Places, RealDisk};
 pub use read::{Cursor, Finding, ReadReport};
-pub use redact::{REDACTED, Redactor};
+pub use redact::{FreeFields, REDACTED, Redactor};
 pub use restore::Held;
 pub use spool::{Observed, spool};
 pub use wake::{Wake, Woken};

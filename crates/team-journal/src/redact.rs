@@ -8,6 +8,16 @@ pub const REDACTED: &str = "[redacted]";
 /// Shorter literals are left alone: they would tear ordinary words apart.
 const SHORTEST: usize = 6;
 
+/// Which fields of a line hold what people and programs wrote. Everything else is read back by machines: a name or an
+/// id that happens to be somebody's secret has to stay what it is.
+#[derive(Debug, Clone, Copy)]
+pub struct FreeFields {
+    /// Names of fields with free text; all that is inside them is free, too.
+    pub names: &'static [&'static str],
+    /// Fields of that name that hold no text in events of this type.
+    pub except: &'static [(&'static str, &'static str)],
+}
+
 /// Knows the secrets of this process: exact values, and the shapes of well-known tokens.
 #[derive(Clone, Default)]
 pub struct Redactor {
@@ -15,6 +25,8 @@ pub struct Redactor {
     needles: Vec<Needle>,
     /// Which bytes begin a needle.
     first: FirstBytes,
+    /// Where secrets are looked for in JSON; everywhere if nothing is said.
+    fields: Option<FreeFields>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -65,6 +77,13 @@ impl Redactor {
         redactor
     }
 
+    /// Looks into these fields of JSON only.
+    #[must_use]
+    pub fn in_fields(mut self, fields: FreeFields) -> Self {
+        self.fields = Some(fields);
+        self
+    }
+
     /// Adds secret values. Values below 6 bytes are ignored.
     #[must_use]
     pub fn with_literals<'a>(mut self, values: impl IntoIterator<Item = &'a str>) -> Self {
@@ -81,9 +100,9 @@ impl Redactor {
 
     /// Returns the text without secrets.
     pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut out = None;
-        self.replace(text.as_bytes(), false, &mut out);
-        match out {
+        let mut copy = Copy::of(text.as_bytes());
+        self.replace(&mut copy, 0, text.len(), false);
+        match copy.finish() {
             None => Cow::Borrowed(text),
             Some(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         }
@@ -94,40 +113,72 @@ impl Redactor {
         if self.needles.is_empty() {
             return false;
         }
-        let mut out = None;
-        self.replace(&buffer[from..], true, &mut out);
-        let Some(bytes) = out else { return false };
+        let mut copy = Copy::of(&buffer[from..]);
+        self.replace_in_strings(&mut copy);
+        let Some(bytes) = copy.finish() else { return false };
         buffer.truncate(from);
         buffer.extend_from_slice(&bytes);
         true
     }
 
-    /// Copies `text` without secrets into `out`, which stays `None` as long as nothing was found.
-    /// In JSON only the inside of strings is looked at, and never half an escape.
-    fn replace(&self, text: &[u8], json: bool, out: &mut Option<Vec<u8>>) {
+    /// Goes through the strings of compact JSON and replaces secrets in those that are free text.
+    fn replace_in_strings(&self, copy: &mut Copy<'_>) {
+        let text = copy.text;
+        // Whether all in the objects around is free, and whether the member at hand is.
+        let mut around: Vec<bool> = Vec::new();
+        let mut member = self.fields.is_none();
+        let mut kind: &[u8] = b"";
+        let mut names_kind = false;
         let mut at = 0;
-        let mut copied = 0;
-        let mut inside = !json;
         while at < text.len() {
+            let inherited = around.last().copied().unwrap_or(self.fields.is_none());
+            match text[at] {
+                b'{' => around.push(inherited || member),
+                b'}' => {
+                    around.pop();
+                }
+                b'"' => {
+                    let (start, end) = (at + 1, end_of_string(text, at + 1));
+                    at = end;
+                    let content = &text[start..end];
+                    let is_key = text.get(end + 1) == Some(&b':');
+                    if inherited || (member && !is_key) {
+                        self.replace(copy, start, end, true);
+                    }
+                    if is_key {
+                        names_kind = content == b"type";
+                        member = self.is_free(content, kind);
+                    } else if names_kind {
+                        (kind, names_kind) = (content, false);
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    fn is_free(&self, field: &[u8], kind: &[u8]) -> bool {
+        self.fields.is_none_or(|it| {
+            let excepted = |(of, name): &(&str, &str)| of.as_bytes() == kind && name.as_bytes() == field;
+            it.names.iter().any(|name| name.as_bytes() == field) && !it.except.iter().any(excepted)
+        })
+    }
+
+    /// Replaces secrets in a part of the text; in JSON never half an escape.
+    fn replace(&self, copy: &mut Copy<'_>, start: usize, end: usize, json: bool) {
+        let text = &copy.text[..end];
+        let mut at = start;
+        while at < end {
             let byte = text[at];
-            if inside
-                && self.first.0[usize::from(byte)]
+            if self.first.0[usize::from(byte)]
                 && let Some(len) = self.matching(text, at, json)
             {
-                let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
-                out.extend_from_slice(&text[copied..at]);
-                out.extend_from_slice(REDACTED.as_bytes());
+                copy.put_redacted(at, len);
                 at += len;
-                copied = at;
-                continue;
+            } else {
+                at += if json && byte == b'\\' { 2 } else { 1 };
             }
-            if json && byte == b'"' {
-                inside = !inside;
-            }
-            at += if json && byte == b'\\' { 2 } else { 1 };
-        }
-        if let Some(out) = out {
-            out.extend_from_slice(&text[copied.min(text.len())..]);
         }
     }
 
@@ -182,6 +233,40 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
+/// A text that is copied only once something in it changes.
+struct Copy<'a> {
+    text: &'a [u8],
+    out: Option<Vec<u8>>,
+    copied: usize,
+}
+
+impl<'a> Copy<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        Self { text, out: None, copied: 0 }
+    }
+
+    fn put_redacted(&mut self, at: usize, len: usize) {
+        let out = self.out.get_or_insert_with(|| Vec::with_capacity(self.text.len()));
+        out.extend_from_slice(&self.text[self.copied..at]);
+        out.extend_from_slice(REDACTED.as_bytes());
+        self.copied = at + len;
+    }
+
+    fn finish(self) -> Option<Vec<u8>> {
+        let mut out = self.out?;
+        out.extend_from_slice(&self.text[self.copied..]);
+        Some(out)
+    }
+}
+
+/// Where the string ends whose inside begins at `at`.
+fn end_of_string(text: &[u8], mut at: usize) -> usize {
+    while at < text.len() && text[at] != b'"' {
+        at += if text[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(text.len())
+}
+
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'=' | b'+' | b'/')
 }
@@ -209,14 +294,11 @@ mod tests {
     #[test]
     fn a_secret_goes_in_each_of_its_spellings() {
         let secret = "p\"w\\d\n-long";
-        let redactor = Redactor::default().with_literals([secret, "short"]);
+        let redactor = Redactor::default().with_literals([secret, "abc"]);
         let inner = serde_json::json!({ "env": secret }).to_string();
-        let value = serde_json::json!({"plain": secret, "nested": inner, "kept": "short", "n": 17});
+        let value = serde_json::json!({"plain": secret, "nested": inner, "kept": "abc", "n": 17});
         let text = json(&redactor, &value);
-        assert_eq!(
-            text,
-            r#"{"kept":"short","n":17,"nested":"{\"env\":\"[redacted]\"}","plain":"[redacted]"}"#
-        );
+        assert_eq!(text, r#"{"kept":"abc","n":17,"nested":"{\"env\":\"[redacted]\"}","plain":"[redacted]"}"#);
         assert_eq!(redactor.redact_text(&format!("x={secret};")), "x=[redacted];");
     }
 
@@ -227,6 +309,24 @@ mod tests {
             redactor.redact_text("key sk-test-1234567890abcdef, task-list-with-a-long-name-0123456789");
         assert_eq!(text, "key [redacted], task-list-with-a-long-name-0123456789");
         assert_eq!(redactor.redact_text("sk-short"), "sk-short");
+    }
+
+    #[test]
+    fn what_machines_read_back_stays_what_it_is() {
+        let fields = FreeFields { names: &["text", "why", "notes"], except: &[("message.held", "why")] };
+        let redactor = Redactor::default().with_literals(["reviewer", "dialog", "a-tool"]).in_fields(fields);
+        let value = serde_json::json!({
+            "event": {"type": "message.held", "agent": "reviewer", "why": "dialog", "body": {"text": "a reviewer"},
+                "needs": ["a-tool"], "notes": {"reviewer": ["a-tool", {"x": "dialog"}]}, "dir": "/w/reviewer"},
+        });
+        assert_eq!(
+            json(&redactor, &value),
+            r#"{"event":{"agent":"reviewer","body":{"text":"a [redacted]"},"dir":"/w/reviewer","needs":["a-tool"],"notes":{"[redacted]":["[redacted]",{"x":"[redacted]"}]},"type":"message.held","why":"dialog"}}"#,
+        );
+        let line = br#","event":{"type":"message.held","why":"dialog","id":"a-tool"}"#;
+        let mut bytes = line.to_vec();
+        assert!(!redactor.redact_json(&mut bytes, 0));
+        assert_eq!(bytes, line);
     }
 
     #[test]

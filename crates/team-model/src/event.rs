@@ -395,6 +395,36 @@ macro_rules! events {
     };
 }
 
+/// Fields with what people, agents and programs wrote; nothing is ever decided by what stands in them.
+pub const FREE_TEXT: &[&str] = &[
+    "answer",
+    "artifacts",
+    "case_id",
+    "changes",
+    "choices",
+    "command",
+    "evidence",
+    "goal",
+    "how",
+    "ignored",
+    "input",
+    "last_lines",
+    "lessons",
+    "next_actions",
+    "note",
+    "presentation",
+    "question",
+    "reason",
+    "risks",
+    "subject",
+    "summary",
+    "text",
+    "what",
+    "why",
+];
+/// Fields of those names that hold a word of ours in events of this type.
+pub const NO_FREE_TEXT: &[(&str, &str)] = &[("message.held", "why")];
+
 events! {
 /// A fact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

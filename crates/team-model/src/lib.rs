@@ -18,9 +18,9 @@ mod transition;
 pub use body::{Body, BodyRef};
 pub use by::By;
 pub use event::{
-    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Event, HoldReason, LeaderBinding, MessageKind,
-    NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec, SpawnMode, TestRun,
-    TestStatus, TurnOutcome,
+    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Event, FREE_TEXT, HoldReason, LeaderBinding,
+    MessageKind, NO_FREE_TEXT, NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec,
+    SpawnMode, TestRun, TestStatus, TurnOutcome,
 };
 pub use fold::FOLD_FORMAT;
 pub use framing::{Heading, find_message_ids, frame_message, indent_heads};

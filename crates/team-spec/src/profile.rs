@@ -186,9 +186,12 @@ impl Profile {
         all
     }
 
-    /// Returns every secret value, for the place that removes them from what is logged.
+    /// Returns every secret value, for the place that removes them from what is logged: keys, whatever is called one,
+    /// and what looks like one. An ordinary word or path would be missed in texts.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.api_key.iter().chain(&self.auth_token).chain(self.env.values()).map(Secret::expose)
+        let other = self.env.iter().map(|(name, value)| (name.as_str(), value.expose()));
+        let other = other.filter(|(name, value)| is_called_secret(name) || looks_secret(value));
+        self.api_key.iter().chain(&self.auth_token).map(Secret::expose).chain(other.map(|(_, value)| value))
     }
 
     /// Returns the keys that providers have names for: key, value, the provider's name.
@@ -210,6 +213,22 @@ impl Profile {
         line_error(self.lines.get(key).copied().unwrap_or(0), message, Some(hint))
     }
 }
+
+fn is_called_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH", "COOKIE"].iter().any(|it| name.contains(it))
+}
+
+fn looks_secret(value: &str) -> bool {
+    let has = |what: fn(&char) -> bool| value.chars().any(|it| what(&it));
+    let mixed = has(char::is_ascii_alphabetic) && has(char::is_ascii_digit);
+    let address_with_password = value.contains("://") && value.contains('@');
+    let is_plain = value.starts_with(['/', '~', '.']) || value.contains("://") || value.contains(' ');
+    address_with_password || (value.len() >= LIKE_A_KEY && mixed && !is_plain)
+}
+
+/// A shorter value under an ordinary name is no key.
+const LIKE_A_KEY: usize = 12;
 
 pub(crate) fn line_error(line: usize, message: &str, hint: Option<&'static str>) -> LineError {
     LineError { line, message: message.to_owned(), hint }

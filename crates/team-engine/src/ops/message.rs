@@ -114,6 +114,11 @@ pub struct Sent {
     pub receivers: Vec<SentTo>,
 }
 
+/// Ids are no free text: what is one would stand in the log as it is.
+fn looks_like_a_key(id: &str) -> bool {
+    team_journal::Redactor::standard().redact_text(id) != id
+}
+
 impl Engine {
     /// Sends a message: accepted first, delivered after. Follows its way until `step` is reached or the time is over.
     pub fn send(&mut self, args: &SendArgs, step: ReceiptStep, wait: Duration) -> Result<Sent, EngineError> {
@@ -159,6 +164,15 @@ impl Engine {
                 .with_hint("put it into a file in the workspace and send the path")
                 .into());
         }
+        if let Some(id) = args.id.as_deref().filter(|it| looks_like_a_key(it)) {
+            let shown: String = id.chars().take(6).collect();
+            return Err(Refusal::new(
+                "bad_message_id",
+                format!("`{shown}…` looks like a key, and ids are shown to all"),
+            )
+            .with_hint("use another word as the id")
+            .into());
+        }
         let task = args.task.as_deref().map(parse_task).transpose()?;
         let reply_to =
             args.reply_to.as_deref().map(str::parse::<MessageId>).transpose().map_err(|error| {
@@ -183,7 +197,7 @@ impl Engine {
             reply_to,
             own_id: args.id.clone(),
             prior,
-            case_id: args.case.clone(),
+            case_id: args.case.as_deref().map(|it| Text::clean(it).text.replace(char::is_control, " ")),
             watch_result: args.watch_result,
             presentation: args.presentation.clone(),
             ignored: args.ignored.clone(),
