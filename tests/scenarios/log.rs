@@ -117,6 +117,31 @@ fn a_flipped_byte_is_noticed_and_nothing_is_sent_again() {
 }
 
 #[test]
+fn a_message_behind_a_changed_line_has_the_number_of_its_own_line_and_arrives_once() {
+    let crew = Crew::started(&["w1"]);
+    crew.ask("w1", "hello one");
+    crew.ask("w1", "hello two");
+    let path = crew.ws.path().join(".team/logs/events.jsonl");
+    let log = fs::read(&path).expect("the log is there");
+    let at = log.windows(9).position(|it| it == b"hello one").expect("it was said");
+    let file = fs::OpenOptions::new().write(true).open(&path).expect("it is writable");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"HELLO", at as u64).expect("it is writable");
+    crew.ask("w1", "three");
+    crew.ask("w1", "four");
+    assert_eq!(crew.events_of("log.tampered").len(), 1);
+    for accepted in crew.events_of("message.accepted") {
+        assert_eq!(accepted["event"]["id"], format!("m-{}", accepted["seq"]), "{accepted}");
+    }
+    let texts = crew.texts("w1");
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    crew.ws.ok(["shutdown"]);
+    crew.ws.ok(["restart", "--headless"]);
+    crew.ask("w1", "five");
+    assert_eq!(crew.texts("w1").len(), 5, "{:?}", crew.texts("w1"));
+    crew.finish();
+}
+
+#[test]
 fn a_tool_call_works_without_a_coordinator() {
     let crew = Crew::started(&["w1", "w2"]);
     crew.ws.ok(["send", "--watch-result", "w1", "think about it", "--wait", "answered", "--timeout", "20"]);

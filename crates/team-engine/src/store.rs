@@ -241,6 +241,9 @@ impl Store {
                 *folded += 1;
             })
         };
+        // Ids are numbers of lines: what the log itself has to say comes before the decision, not in front of it.
+        catch_up(&guard, state)?;
+        guard.write_own_lines(now)?;
         catch_up(&guard, state)?;
         let (events, value) = decide(state)?;
         if events.is_empty() {

@@ -103,28 +103,51 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
-        if self.stale {
-            let (writing, size) = self.journal.open_for_append(&self.lock)?;
-            self.settle(writing, size)?;
-        }
+        self.freshen()?;
         if priority == Priority::Intent {
             self.journal.check_room()?;
         }
-        let mut lines = Vec::new();
-        if self.end.offset >= self.journal.options.segment_bytes {
-            match self.rotate(now) {
-                Ok(written) => lines = written,
-                // No room for a new segment is no reason to lose what has happened.
-                Err(Error::NoSpace { .. }) if !self.end.sealed => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mut lines = self.rotate_if_due(now)?;
         let findings = self.unrecorded()?;
         let mut all: Vec<_> = findings.iter().map(|finding| self.own(finding.fact())).collect();
         all.extend(drafts);
         lines.extend(self.write(priority, now, all)?);
         self.journal.forget_findings(&findings);
         Ok(lines)
+    }
+
+    /// Writes whatever lines of the journal's own are due: a rotation, findings of earlier readings. The next append
+    /// then begins with the line behind [`Guard::cursor`], so that its lines can be told their own numbers before.
+    pub fn write_own_lines(&mut self, now: DateTime<Utc>) -> Result<()> {
+        self.freshen()?;
+        self.rotate_if_due(now)?;
+        let findings = self.unrecorded()?;
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let own = findings.iter().map(|finding| self.own(finding.fact())).collect();
+        self.write(Priority::Outcome, now, own)?;
+        self.journal.forget_findings(&findings);
+        Ok(())
+    }
+
+    fn freshen(&mut self) -> Result<()> {
+        if self.stale {
+            let (writing, size) = self.journal.open_for_append(&self.lock)?;
+            self.settle(writing, size)?;
+        }
+        Ok(())
+    }
+
+    fn rotate_if_due(&mut self, now: DateTime<Utc>) -> Result<Vec<Line<B, E>>> {
+        if self.end.offset < self.journal.options.segment_bytes {
+            return Ok(Vec::new());
+        }
+        match self.rotate(now) {
+            // No room for a new segment is no reason to lose what has happened.
+            Err(Error::NoSpace { .. }) if !self.end.sealed => Ok(Vec::new()),
+            other => other,
+        }
     }
 
     /// Releases the lock, then forces what was appended to the disk: promised lines need it.

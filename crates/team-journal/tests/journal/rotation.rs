@@ -178,3 +178,16 @@ fn reading_goes_on_behind_any_line_across_segments() {
     assert_eq!(reader.find_since(key, 1).unwrap(), reader.find(key).unwrap());
     assert_eq!(reader.find_since(key, last.seq + 1).unwrap(), []);
 }
+
+#[test]
+fn whoever_lets_the_log_speak_first_knows_the_number_of_the_next_line() {
+    let world = World::new();
+    let log = world.open_with(|options| options.segment_bytes = 600);
+    for step in 0..20 {
+        let mut guard = log.lock(WAIT).unwrap();
+        guard.write_own_lines(now()).unwrap();
+        let expected = guard.cursor().seq + 1;
+        let lines = guard.append(now(), vec![note(step), note(step + 1)]).unwrap();
+        assert_eq!(lines.iter().map(|it| it.seq).collect::<Vec<_>>(), [expected, expected + 1]);
+    }
+}
