@@ -287,6 +287,30 @@ fn delete_forgets_the_team_and_keeps_what_people_wrote() {
 }
 
 #[test]
+fn whoever_names_a_seat_ends_no_team_also_from_outside_of_it() {
+    let crew = Crew::started(&["w1"]);
+    let seats = crew.ws.state_directory().expect("it was started").join("seats/current/w1");
+    let file = fs::read_dir(seats)
+        .expect("it has a seat")
+        .filter_map(|it| Some(it.ok()?.path()))
+        .find(|it| it.extension().is_some_and(|it| it == "json"))
+        .expect("it has a seat file");
+    let mut command = crew.ws.command(crew.ws.program());
+    let output = command.arg("shutdown").env("TEAM_AGENT_SEAT", file).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    // Let go of by its agent, it is an agent's still.
+    crew.ask("w1", "fake: shell (setsid sh -c 'team-agent shutdown > said 2>&1; echo done >> said' &)");
+    crew.ws.wait_until(
+        "it has ended",
+        || crew.ws.path().join("said").exists() && crew.ws.read("said").contains("done"),
+        SOON,
+    );
+    assert!(crew.ws.read("said").contains("an agent may not"), "{}", crew.ws.read("said"));
+    crew.ask("w1", "still there?");
+    crew.finish();
+}
+
+#[test]
 fn an_agent_may_end_or_start_no_team() {
     let crew = Crew::started(&["w1"]);
     for words in ["shutdown", "restart", "quick-start", "delete current --confirm", "shutdown --workspace ."]

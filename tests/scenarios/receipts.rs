@@ -1,5 +1,7 @@
 //! What a sender, a reporter and a collector are told, and that it is true.
 
+use std::fs;
+
 use serde_json::Value;
 use team_scenarios::{Crew, SOON};
 use team_testkit::TestWorkspace;
@@ -144,6 +146,23 @@ fn only_collect_changes_what_is_uncollected() {
     assert_eq!(status["results"]["uncollected"], 0, "{status}");
     assert_eq!(status["results"]["collected"], 1, "{status}");
     assert_eq!(crew.ws.json(["results"])["results"][0]["collected"], true);
+    crew.finish();
+}
+
+#[test]
+fn a_result_whose_output_is_lost_is_not_collected() {
+    let crew = Crew::started(&["w1"]);
+    crew.ws.ok(["send", "--watch-result", "w1", "fake: report summary=precious"]);
+    crew.ws.ok(["wait", "--task", "1", "--timeout", "20"]);
+    for arguments in [&["collect"][..], &["collect", "--json"]] {
+        let mut command = crew.ws.command(crew.ws.program());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has one");
+        let output = command.args(arguments).stdout(full).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(crew.status()["results"]["uncollected"], 1);
+    assert!(crew.ws.ok(["collect"]).contains("precious"));
+    assert_eq!(crew.ws.json(["collect"])["collected"], 0);
     crew.finish();
 }
 

@@ -32,6 +32,26 @@ fn a_system_without_tmux_gets_one_clear_message() {
 
 // Case 075.
 #[test]
+fn a_tmux_that_is_too_old_is_refused_before_anything_is_written() {
+    let mut crew = Crew::written(&["w1"]);
+    let file = crew.ws.write("old/tmux", "#!/bin/sh\necho 'tmux 3.1c'\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, mode).expect("it is ours");
+    crew.ws.path_first(file.parent().expect("it lies in a directory"));
+    for verb in [&["quick-start", "--headless"][..], &["doctor"]] {
+        let output = crew.ws.run(verb);
+        assert_eq!(output.code, Some(3), "{}", output.snapshot());
+        assert!(
+            format!("{}{}", output.stdout, output.stderr).contains("3.1c; 3.2 or newer"),
+            "{}",
+            output.snapshot()
+        );
+    }
+    assert!(!crew.ws.path().join(".team/logs").exists());
+    crew.finish();
+}
+
+#[test]
 fn doctor_warns_of_a_version_with_a_known_fault() {
     let mut ws = TestWorkspace::new();
     let bin = ws.root().join("fakes");

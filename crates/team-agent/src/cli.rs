@@ -202,9 +202,16 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
 }
 
 fn carry_out(command: Command, ui: &Ui, context: &Context) -> u8 {
-    match command.run(ui, context) {
+    let code = match command.run(ui, context) {
         Ok(code) => code,
         Err(error) => ui.error(&error),
+    };
+    match ui.lost().filter(|_| ui.failed()) {
+        Some(why) => {
+            ui.say(&format!("error: the output could not be written: {why}"));
+            code.max(1)
+        }
+        None => code,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The only place that prints. Data goes to standard output, talk to standard error.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
@@ -27,6 +28,8 @@ pub(crate) struct Ui {
     json: bool,
     command: String,
     color: bool,
+    /// Why something did not reach its reader.
+    lost: RefCell<Option<std::io::Error>>,
 }
 
 #[expect(clippy::unused_self, reason = "to print, one has to be handed this")]
@@ -35,7 +38,7 @@ impl Ui {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|it| it == "dumb");
         let color = std::io::stdout().is_terminal() && !plain && !dumb;
-        Self { json, command: command.to_owned(), color }
+        Self { json, command: command.to_owned(), color, lost: RefCell::new(None) }
     }
 
     /// Whether answers are JSON.
@@ -45,7 +48,28 @@ impl Ui {
 
     /// Prints a line of data; says whether somebody still reads.
     pub(crate) fn line(&self, text: &str) -> bool {
-        writeln!(std::io::stdout().lock(), "{}", printable(text)).is_ok()
+        self.put(format!("{}\n", printable(text)).as_bytes())
+    }
+
+    /// Why something of the data did not reach its reader, if so.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.lost.borrow().as_ref().map(ToString::to_string)
+    }
+
+    /// Whether data was lost for another reason than that its reader went away.
+    pub(crate) fn failed(&self) -> bool {
+        self.lost.borrow().as_ref().is_some_and(|it| it.kind() != std::io::ErrorKind::BrokenPipe)
+    }
+
+    fn put(&self, bytes: &[u8]) -> bool {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(bytes).and_then(|()| out.flush()) {
+            Ok(()) => true,
+            Err(error) => {
+                self.lost.borrow_mut().get_or_insert(error);
+                false
+            }
+        }
     }
 
     /// Prints a line of talk.
@@ -56,7 +80,7 @@ impl Ui {
 
     /// Prints text exactly; says whether somebody still reads.
     pub(crate) fn raw(&self, text: &str) -> bool {
-        std::io::stdout().lock().write_all(text.as_bytes()).is_ok()
+        self.put(text.as_bytes())
     }
 
     /// Prints a text over as many lines as it takes, the later ones behind as many spaces as `head` is wide.

@@ -16,6 +16,16 @@ pub enum TmuxError {
         /// Where it was looked for: a path, or the list of directories searched.
         path: String,
     },
+    /// The tmux program is older than what is needed here.
+    #[error("`{program}` is tmux {version}; {}.{} or newer is needed", needed.0, needed.1)]
+    TooOld {
+        /// The program.
+        program: PathBuf,
+        /// Its version.
+        version: String,
+        /// The oldest version that will do.
+        needed: (u32, u32),
+    },
     /// The tmux program could not be run at all.
     #[error("failed to run `{program}`")]
     Spawn {
@@ -151,7 +161,9 @@ impl TmuxError {
     /// Returns one thing a reader can do about it, when there is one.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::NoTmux { .. } => "install tmux 3.2 or newer and make sure that it is on PATH".to_owned(),
+            Self::NoTmux { .. } | Self::TooOld { .. } => {
+                "install tmux 3.2 or newer and make sure that it is on PATH".to_owned()
+            }
             Self::UnsafeDirectory { path, .. } => {
                 format!("remove `{}` if it is not yours, then try again", path.display())
             }
@@ -182,6 +194,7 @@ impl TmuxError {
             | Self::Unexpected { .. }
             | Self::OpenedSome { .. } => false,
             Self::NoTmux { .. }
+            | Self::TooOld { .. }
             | Self::Spawn { .. }
             | Self::Fenced { .. }
             | Self::Unclaimed

@@ -47,7 +47,7 @@ pub use text::{Cleaned, clean_text};
 pub use tmux::Tmux;
 pub use typing::{Key, Paste, Pasted, Press, Pressed};
 pub use user::{UserPane, UserPaneInfo};
-pub use version::{KNOWN_BUGS, KnownBug, MINIMUM_VERSION, TmuxVersion, version};
+pub use version::{KNOWN_BUGS, KnownBug, MINIMUM_VERSION, TmuxVersion, supported_version, version};
 pub use watch::{ServerWatch, WatchEnd};
 
 /// What a fallible call of this crate returns.

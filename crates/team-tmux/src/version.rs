@@ -60,6 +60,19 @@ pub const KNOWN_BUGS: &[KnownBug] = &[
 /// The oldest version whose commands and formats are all that this crate needs.
 pub const MINIMUM_VERSION: (u32, u32) = (3, 2);
 
+/// Asks a tmux program for its version, and refuses one that is too old.
+pub fn supported_version(tmux: &Path) -> Result<TmuxVersion> {
+    let found = version(tmux)?;
+    if found.is_supported() {
+        return Ok(found);
+    }
+    Err(TmuxError::TooOld {
+        program: tmux.to_path_buf(),
+        version: found.to_string(),
+        needed: MINIMUM_VERSION,
+    })
+}
+
 /// Asks a tmux program for its version.
 pub fn version(tmux: &Path) -> Result<TmuxVersion> {
     let output = Command::new(tmux)

@@ -14,17 +14,21 @@ pub(crate) struct CollectArgs {}
 
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &CollectArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
-    let collected = engine.collect()?;
-    Ok(ui.answer(&collected, None, |ui| {
-        for result in &collected.results {
-            show_result(ui, result);
-        }
-        ui.line(&match collected.collected {
-            0 => "Collected 0 results: nothing waits.".to_owned(),
-            1 => "Collected 1 result.".to_owned(),
-            many => format!("Collected {many} results."),
+    let mut code = 0;
+    engine.collect(&mut |collected| {
+        code = ui.answer(collected, None, |ui| {
+            for result in &collected.results {
+                show_result(ui, result);
+            }
+            ui.line(&match collected.collected {
+                0 => "Collected 0 results: nothing waits.".to_owned(),
+                1 => "Collected 1 result.".to_owned(),
+                many => format!("Collected {many} results."),
+            });
         });
-    }))
+        ui.lost().is_none()
+    })?;
+    Ok(code)
 }
 
 pub(crate) fn show_result(ui: &Ui, it: &ResultShown) {

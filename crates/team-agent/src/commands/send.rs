@@ -1,11 +1,11 @@
 //! `send`
 
-use std::io::Read as _;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use team_engine::ErrorKind;
-use team_engine::ops::{Engine, SendArgs as Wanted, Sent, SentTo};
+use team_engine::ops::{Engine, LONGEST_TEXT, SendArgs as Wanted, Sent, SentTo};
 use team_model::ReceiptStep;
 
 use crate::cli::Context;
@@ -108,10 +108,18 @@ fn failure(context: &Context, args: &SendArgs, sent: &Sent) -> Option<CliError> 
 
 fn text(args: &SendArgs) -> Result<String, CliError> {
     let bytes = match (&args.file, args.text.as_deref()) {
-        (Some(file), _) if file.as_os_str() != "-" => std::fs::read(file).map_err(|error| {
-            CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file")
+        (Some(file), _) if file.as_os_str() != "-" => {
+            let opened = std::fs::File::open(file).and_then(|it| read_bounded(it));
+            opened.map_err(|error| {
+                CliError::usage(
+                    format!("failed to read `{}`: {error}", file.display()),
+                    "give a readable file",
+                )
+            })?
+        }
+        (Some(_), _) | (None, Some("-")) => read_bounded(std::io::stdin()).map_err(|error| {
+            CliError::usage(format!("failed to read standard input: {error}"), "give the text as an argument")
         })?,
-        (Some(_), _) | (None, Some("-")) => read_stdin()?,
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
     let text = String::from_utf8(bytes)
@@ -125,11 +133,14 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn read_stdin() -> Result<Vec<u8>, CliError> {
+/// Reads a text, and stops where it is longer than any text may be.
+fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes).map_err(|error| {
-        CliError::usage(format!("failed to read standard input: {error}"), "give the text as an argument")
-    })?;
+    from.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > LONGEST_TEXT {
+        let why = format!("the text has more than {LONGEST_TEXT} bytes; send the path of a file instead");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
+    }
     Ok(bytes)
 }
 

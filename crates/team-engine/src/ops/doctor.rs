@@ -61,7 +61,7 @@ pub fn doctor(scope: &Scope) -> Doctor {
         Err(error) => {
             checks.push(check("tmux", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
         }
-        Ok(tmux) => match team_tmux::version(&tmux) {
+        Ok(tmux) => match team_tmux::supported_version(&tmux) {
             Ok(version) => {
                 checks.push(check(
                     "tmux",

@@ -63,6 +63,16 @@ pub struct AttachTarget {
 
 impl Engine {
     fn ask(&self, request: &Request) -> Result<(), EngineError> {
+        // The coordinator asks the kernel who its caller is. Who is an agent's by its own word is one all the same.
+        if self.caller != super::Caller::Person {
+            let what = match request {
+                Request::Shutdown { .. } => "shut a team down",
+                _ => "do this",
+            };
+            return Err(Refusal::new("not_allowed", format!("an agent may not {what}: it is for a person"))
+                .with_hint("report what you have, and ask the leader: send to `leader`")
+                .into());
+        }
         let value = serde_json::to_value(request).unwrap_or_default();
         let answer: Answer = serde_json::from_value(guardian::request(&self.workspace, &value)?)
             .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")))?;

@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 /// How long a message may stand still before it is seen to that a coordinator still runs.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The most bytes of a message.
-const LONGEST: usize = 1 << 20;
+pub const LONGEST_TEXT: usize = 1 << 20;
 
 /// A text that was given, cleaned of what would act as keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,8 +158,8 @@ impl Engine {
             let hint = Some("give a text, `-f FILE`, or `-` for standard input".to_owned());
             return Err(EngineError::Usage { message: "there is no text to send".to_owned(), hint });
         }
-        if text.text.len() > LONGEST {
-            let message = format!("the text has {} bytes, {LONGEST} are allowed", text.text.len());
+        if text.text.len() > LONGEST_TEXT {
+            let message = format!("the text has {} bytes, {LONGEST_TEXT} are allowed", text.text.len());
             return Err(Refusal::new("too_long", message)
                 .with_hint("put it into a file in the workspace and send the path")
                 .into());

@@ -32,7 +32,7 @@ pub(crate) use files::known;
 pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, compile, init, init_profile};
 pub use follow::{EventLine, Waited, Wish};
 pub use inbox::{Inbox, InboxEntry};
-pub use message::{ReceiptShown, SendArgs, Sent, SentTo, Text};
+pub use message::{LONGEST_TEXT, ReceiptShown, SendArgs, Sent, SentTo, Text};
 pub use read::{ReadAgent, TeamRead};
 pub use result::{Collected, ReportArgs, Reported, ResultShown, Results, TestShown};
 pub use start::{Progress, SeatProgress, StartOptions, Started};

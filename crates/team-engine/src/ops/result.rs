@@ -1,7 +1,10 @@
 //! Reporting and collecting results.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
 
+use nix::fcntl::{Flock, FlockArg};
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
@@ -156,8 +159,9 @@ impl Engine {
         })
     }
 
-    /// Hands out each result that was not collected yet, once.
-    pub fn collect(&mut self) -> Result<Collected, EngineError> {
+    /// Hands out each result that was not collected yet, once. They count as collected when `show` says that they were
+    /// shown; whoever collects at the same time waits for that.
+    pub fn collect(&mut self, show: &mut dyn FnMut(&Collected) -> bool) -> Result<Collected, EngineError> {
         if self.caller != Caller::Person {
             // What an agent took would never be seen by those it is for.
             return Err(Refusal::new("not_allowed", "an agent may not collect the team's results")
@@ -166,6 +170,7 @@ impl Engine {
         }
         let key = self.team()?;
         let (now, by) = (self.clock.now(), self.by());
+        let _alone = alone(&self.workspace.state_dir.join("locks/collect"))?;
         let store = self.store_mut()?;
         store.refresh()?;
         // Read first: a result is marked as collected only if it can be shown.
@@ -182,10 +187,12 @@ impl Engine {
             }
         }
         let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
-        let taken = store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
-        let results: Vec<_> =
-            results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect();
-        Ok(Collected { collected: results.len(), results })
+        let results: Vec<_> = results.into_iter().map(|(_, it)| it).collect();
+        let collected = Collected { collected: results.len(), results };
+        if show(&collected) && !ids.is_empty() {
+            store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
+        }
+        Ok(collected)
     }
 
     /// Lists all results, collected or not; marks nothing.
@@ -256,4 +263,11 @@ fn shown(
         late,
         collected,
     }))
+}
+
+/// Holds a lock of its own for as long as one command shows something and marks it as shown.
+fn alone(path: &Path) -> Result<Flock<File>, EngineError> {
+    let failed = |source| EngineError::Io { doing: "lock", path: path.to_owned(), source };
+    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| failed(errno.into()))
 }

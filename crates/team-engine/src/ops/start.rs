@@ -345,7 +345,8 @@ fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineErr
 
 /// tmux and every seat's program must be there before anything is written.
 fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
-    team_tmux::find_tmux(&process::search_path())?;
+    let tmux = team_tmux::find_tmux(&process::search_path())?;
+    team_tmux::supported_version(&tmux)?;
     let env = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
