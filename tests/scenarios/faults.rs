@@ -242,10 +242,13 @@ fn an_agent_whose_tools_are_missing_is_told_apart_and_can_report_from_its_shell(
     let crew = Crew::started(&["w1"]);
     crew.ws.ok(["send", "--watch-result", "w1", "a task"]);
     crew.control("w1", "mcp off");
+    crew.ws.wait_until("it is told", || agent(&crew)["can_report"] == false, SOON);
     let (said, code) = crew.shell("w1", "team-agent report --json --status success --summary 'by the shell'");
     assert_eq!(code, 0, "{said}");
     crew.ws.ok(["wait", "--task", "1", "--timeout", "20"]);
     assert!(crew.ws.ok(["collect"]).contains("by the shell"));
+    crew.control("w1", "mcp on");
+    crew.ws.wait_until("it can again", || agent(&crew)["can_report"] == true, SOON);
     crew.finish();
 }
 

@@ -69,6 +69,14 @@ pub(crate) fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), E
     Ok(write(&env_path(workspace, team), &text, 0o600)?)
 }
 
+/// Removes the environments that were written for the processes of a seat and not taken.
+pub(crate) fn forget_env(seat_dir: &Path) {
+    let entries = std::fs::read_dir(seat_dir).into_iter().flatten().filter_map(Result::ok);
+    for path in entries.map(|it| it.path()).filter(|it| it.extension().is_some_and(|it| it == "env")) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// Finds a program on a PATH, as an absolute path.
 pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;

@@ -576,7 +576,14 @@ pub enum Event {
     #[serde(rename = "session.compacted")]
     SessionCompacted { spawn: SpawnId },
     #[serde(rename = "tools.listed")]
-    ToolsListed { spawn: SpawnId },
+    ToolsListed {
+        spawn: SpawnId,
+        /// The tool server's process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<ProcessIdentity>,
+    },
+    #[serde(rename = "tools.lost")]
+    ToolsLost { spawn: SpawnId },
     #[serde(rename = "turn.started")]
     TurnStarted {
         spawn: SpawnId,

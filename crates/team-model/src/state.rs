@@ -264,6 +264,12 @@ pub struct Spawn {
     pub version: Option<String>,
     /// What must still be seen before it is ready.
     pub needs: BTreeSet<ReadyFact>,
+    /// The process of its tool server.
+    #[serde(default)]
+    pub tools: Option<ProcessIdentity>,
+    /// Whether that has ended.
+    #[serde(default)]
+    pub tools_lost: bool,
     /// Whether the provider has ended: its exit code and signal.
     pub exited: Option<(Option<i32>, Option<i32>)>,
 }

@@ -97,7 +97,7 @@ impl World {
         }));
         self.then(Event::SpawnOpened { spawn, pane: "%1".to_owned(), pid: 7 });
         self.then(Event::SessionClaimed { spawn, process: process(7) });
-        self.then(Event::ToolsListed { spawn });
+        self.then(Event::ToolsListed { spawn, process: None });
         spawn
     }
 

@@ -313,6 +313,7 @@ impl Core {
         }
         self.conclude_ended(at)?;
         self.sweep(at);
+        self.forget_env(at);
         self.close_pane(at)?;
         let failed = Event::AgentFailed { agent: at.1.clone(), why: why.to_owned(), last_lines };
         let notice = Event::NoticeRaised { cause: NoticeCause::StartFailed, about: at.1.to_string() };
@@ -329,6 +330,11 @@ impl Core {
             self.processes
                 .kill_marked(&self.workspace.seat_dir(at.0.as_str(), at.1.as_str()).join(&spawn.seat));
         }
+    }
+
+    /// What was written for a process that never began, or ended before it had read it, is read by nobody any more.
+    fn forget_env(&self, at: &SeatKey) {
+        launch::forget_env(&self.workspace.seat_dir(at.0.as_str(), at.1.as_str()));
     }
 
     fn claimed(&self, at: &SeatKey) -> Option<team_model::ProcessIdentity> {
@@ -403,6 +409,7 @@ impl Core {
             self.close_pane(at)?;
         }
         self.fail.pass("close", "orphan")?;
+        self.forget_env(at);
         let spawn = self.spawn_of(at);
         let agent = at.1.clone();
         self.decide(Some(&at.0), move |state| {
@@ -445,6 +452,7 @@ impl Core {
         for at in live {
             self.conclude_ended(&at)?;
             self.sweep(&at);
+            self.forget_env(&at);
         }
         self.fail.pass("lost", "before")?;
         let server = self.store.state.server.clone();

@@ -314,6 +314,7 @@ impl Core {
     fn observe(&mut self) -> Result<(), EngineError> {
         let (now, wall) = (self.clock.elapsed(), self.clock.now());
         let mut live: BTreeMap<SeatKey, Seen> = BTreeMap::new();
+        let mut lost: Vec<(TeamKey, Event)> = Vec::new();
         for (key, team) in &self.store.state.teams {
             for (agent, seat) in &team.seats {
                 let Some(spawn) = seat.spawn.as_ref().filter(|_| seat.state.is_live()) else { continue };
@@ -343,12 +344,21 @@ impl Core {
                 if let Some(claimed) = &spawn.claimed {
                     look.process_dead = !self.processes.is_alive(claimed);
                 }
+                let tools_dead = spawn.tools.as_ref().is_some_and(|it| !self.processes.is_alive(it));
+                let ending = look.process_dead || spawn.exited.is_some() || seat.stopping.is_some();
+                if tools_dead && !spawn.tools_lost && !ending {
+                    lost.push((key.clone(), Event::ToolsLost { spawn: spawn.id }));
+                }
                 look.limit_ends = seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
                 settle_lane(&mut look, team, &at, now);
                 live.insert(at, look);
             }
         }
         self.seen.seats = live;
+        for (key, event) in lost {
+            self.store.observe(wall, &self.by(), Some(&key), vec![event])?;
+            self.store.refresh()?;
+        }
         self.read_records()?;
         self.seen.leader_ready = self.leaders_to_tell();
         Ok(())

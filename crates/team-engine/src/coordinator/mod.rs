@@ -316,7 +316,9 @@ impl Running {
             .values()
             .flat_map(|it| it.seats.values())
             .filter(|it| it.state.is_live())
-            .filter_map(|it| Some(it.spawn.as_ref()?.claimed.as_ref()?.pid))
+            .filter_map(|it| it.spawn.as_ref())
+            .flat_map(|it| [it.claimed.as_ref(), it.tools.as_ref().filter(|_| !it.tools_lost)])
+            .filter_map(|it| Some(it?.pid))
             .collect();
         watched.retain(|pid, task| live.contains(pid) && !task.is_finished());
         for pid in live {

@@ -143,6 +143,10 @@ impl Engine {
     fn forget_secrets(&self, key: &TeamKey) {
         let _ = std::fs::remove_file(self.workspace.state_dir.join("env").join(format!("{key}.json")));
         crate::wish::forget(&self.workspace, key);
+        let seats = self.workspace.state_dir.join("seats").join(key.as_str());
+        for seat in std::fs::read_dir(seats).into_iter().flatten().filter_map(Result::ok) {
+            crate::launch::forget_env(&seat.path());
+        }
     }
 
     /// Forgets a stopped team: its state goes, what people wrote stays.

@@ -10,6 +10,7 @@ use super::message::Text;
 use super::{Caller, Engine};
 use crate::decide;
 use crate::error::EngineError;
+use crate::process;
 use crate::store::Store;
 use crate::workspace::Workspace;
 
@@ -145,7 +146,8 @@ impl Engine {
     pub fn tools_listed(&self) -> Result<(), EngineError> {
         let Caller::Seat { team, spawn, .. } = &self.caller else { return Ok(()) };
         let by = team_model::By::Seat { spawn: *spawn };
-        self.store()?.observe(self.clock.now(), &by, Some(team), vec![Event::ToolsListed { spawn: *spawn }])
+        let listed = Event::ToolsListed { spawn: *spawn, process: Some(process::this_process()) };
+        self.store()?.observe(self.clock.now(), &by, Some(team), vec![listed])
     }
 
     /// Folds what was written since.

@@ -400,7 +400,9 @@ fn agent(team: &Team, name: &team_model::AgentName, seat: &Seat) -> AgentShown {
             })
             .collect(),
         held,
-        can_report: spawn.filter(|_| live).map(|it| !it.needs.contains(&team_model::ReadyFact::ToolsListed)),
+        can_report: spawn
+            .filter(|_| live)
+            .map(|it| !it.needs.contains(&team_model::ReadyFact::ToolsListed) && !it.tools_lost),
     }
 }
 

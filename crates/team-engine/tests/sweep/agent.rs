@@ -156,7 +156,7 @@ impl Agent {
                 return true;
             }
             2 => {
-                around.observe(&self.seat, Event::ToolsListed { spawn });
+                around.observe(&self.seat, Event::ToolsListed { spawn, process: None });
                 return true;
             }
             START => {

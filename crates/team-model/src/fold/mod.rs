@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-3";
+pub const FOLD_FORMAT: &str = "state-4";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
@@ -78,6 +78,7 @@ impl State {
             | Event::SessionReplaced { .. }
             | Event::SessionCompacted { .. }
             | Event::ToolsListed { .. }
+            | Event::ToolsLost { .. }
             | Event::TurnStarted { .. }
             | Event::TurnEnded { .. }
             | Event::ActivityObserved { .. }
@@ -224,7 +225,8 @@ fn spawn_of(event: &Event) -> Option<SpawnId> {
         | Event::SessionStarted { spawn, .. }
         | Event::SessionReplaced { spawn, .. }
         | Event::SessionCompacted { spawn }
-        | Event::ToolsListed { spawn }
+        | Event::ToolsListed { spawn, .. }
+        | Event::ToolsLost { spawn }
         | Event::TurnStarted { spawn, .. }
         | Event::TurnEnded { spawn, .. }
         | Event::ActivityObserved { spawn, .. }

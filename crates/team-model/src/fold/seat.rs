@@ -65,10 +65,13 @@ impl Team {
             {
                 seat.activity = at.activity(ActivityKind::Working, None, None);
             }
-            Event::ToolsListed { .. } => {
+            Event::ToolsListed { process, .. } => {
                 spawn.needs.remove(&ReadyFact::ToolsListed);
+                spawn.tools.clone_from(process);
+                spawn.tools_lost = false;
                 seat.ready(at);
             }
+            Event::ToolsLost { .. } => spawn.tools_lost = true,
             Event::TurnStarted { messages, proof, .. } => {
                 if let Some(session) = &mut seat.session {
                     session.used = true;

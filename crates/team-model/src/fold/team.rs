@@ -249,6 +249,8 @@ impl Team {
                     provider: None,
                     version: None,
                     needs: needs.iter().copied().collect(),
+                    tools: None,
+                    tools_lost: false,
                     exited: None,
                 });
                 seat.state = SeatState::Starting;
