@@ -1,5 +1,6 @@
 //! The whole program as a person and as agents use it, with fake agents on a real private tmux.
 
+mod approvals;
 mod bell;
 mod cli;
 mod dialogs;
@@ -7,6 +8,7 @@ mod ends;
 mod json;
 mod leader;
 mod log;
+mod lost;
 mod places;
 mod receipts;
 mod refusals;

@@ -18,9 +18,9 @@ mod transition;
 pub use body::{Body, BodyRef};
 pub use by::By;
 pub use event::{
-    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Event, HoldReason, LeaderBinding, MessageKind,
-    NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec, SpawnMode, TestRun,
-    TestStatus, TurnOutcome,
+    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Decision, Event, HoldReason, LeaderBinding,
+    MessageKind, NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec, SpawnMode,
+    TestRun, TestStatus, TurnOutcome,
 };
 pub use fold::FOLD_FORMAT;
 pub use framing::{Heading, find_message_ids, frame_message, indent_heads};
@@ -28,6 +28,7 @@ pub use id::{BadId, MessageId, RequestId, ResultId, RunId, SessionId, SpawnId, T
 pub use name::{AgentName, NameError, TeamKey, fold_case};
 pub use process::ProcessIdentity;
 pub use state::{
-    Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report,
-    Results, Seat, SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn, Untold,
+    ANSWERED, Activity, Answering, Approval, Attempt, Coordinator, EXITED, IN_PANE, Leader, Message,
+    Question, Receipt, ReceiptStep, Report, Results, Seat, SeatState, Server, Session, Spawn, State,
+    TURN_ENDED, Task, Team, TeamState, Turn, Untold,
 };

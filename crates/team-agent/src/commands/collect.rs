@@ -24,6 +24,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &CollectArgs) -> Result<u8,
             1 => "Collected 1 result.".to_owned(),
             many => format!("Collected {many} results."),
         });
+        for it in &collected.waiting {
+            ui.say(&format!("{} {}: run `{}`", it.kind, it.what, it.command));
+        }
     }))
 }
 

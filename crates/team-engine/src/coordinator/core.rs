@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use team_model::{By, Event, ProcessIdentity, ReceiptStep, SeatState, State, TeamKey, TeamState};
 use team_tmux::{Fence, Pane, ServerInfo, Terminal};
 
+use super::approve::end_questions;
 use super::plan::{Action, Lane, Observed, SeatKey, Seen, TypingTimes, plan};
 use super::records::Records;
 use crate::clock::Clock;
@@ -153,6 +154,11 @@ impl Core {
     /// The state as far as it was read.
     pub fn state(&self) -> &State {
         &self.store.state
+    }
+
+    /// Whether it is to die at once.
+    pub fn is_dead(&self) -> bool {
+        self.fail.is_dead()
     }
 
     /// The tmux server in use.
@@ -320,6 +326,7 @@ impl Core {
                     look.process_dead = !self.processes.is_alive(claimed);
                 }
                 look.limit_ends = seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
+                end_questions(&self.workspace, &at, seat, &mut look);
                 settle_lane(&mut look, team, &at, now);
                 live.insert(at, look);
             }

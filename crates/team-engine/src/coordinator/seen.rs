@@ -2,10 +2,11 @@
 //!
 //! Knows times and states. Must not know tmux, files or processes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use team_model::{AgentName, HoldReason, MessageId, SpawnId, TeamKey};
+use team_model::{AgentName, HoldReason, MessageId, RequestId, SpawnId, TeamKey};
 
 /// A seat of a team.
 pub type SeatKey = (TeamKey, AgentName);
@@ -51,6 +52,12 @@ pub struct Seen {
     pub limit_ends: Option<Duration>,
     /// Whether its bell was rung and not heard.
     pub deaf: bool,
+    /// Its open questions, by what their programs call them.
+    pub questions: BTreeMap<RequestId, String>,
+    /// Questions that were compared with the rules.
+    pub weighed: BTreeSet<RequestId>,
+    /// Questions whose answer was laid.
+    pub laid: BTreeSet<RequestId>,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
 }

@@ -17,6 +17,19 @@ use crate::{guardian, process};
 /// How long a shutdown may take before the command says that it is still going on.
 const SHUTDOWN: Duration = Duration::from_secs(20);
 
+/// The words with which the coordinator refuses.
+const CODES: &[&str] = &[
+    "not_allowed",
+    "team_running",
+    "no_such_team",
+    "unknown_agent",
+    "no_such_request",
+    "closed",
+    "already_answered",
+    "no_channel",
+    "not_as_asked",
+];
+
 /// A team that was shut down.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ShutDown {
@@ -60,19 +73,14 @@ pub struct AttachTarget {
 }
 
 impl Engine {
-    fn ask(&self, request: &Request) -> Result<(), EngineError> {
+    pub(super) fn ask(&self, request: &Request) -> Result<(), EngineError> {
         let value = serde_json::to_value(request).unwrap_or_default();
         let answer: Answer = serde_json::from_value(guardian::request(&self.workspace, &value)?)
             .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")))?;
         if answer.ok {
             return Ok(());
         }
-        let code = match answer.code.as_deref() {
-            Some("not_allowed") => "not_allowed",
-            Some("team_running") => "team_running",
-            Some("no_such_team") => "no_such_team",
-            _ => "refused",
-        };
+        let code = CODES.iter().find(|it| Some(**it) == answer.code.as_deref()).unwrap_or(&"refused");
         Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
 
 use super::message::Text;
+use super::status::Attention;
 use super::{Caller, Engine};
 use crate::decide::{self, Refusal, ReportCommand};
 use crate::error::EngineError;
@@ -59,6 +60,8 @@ pub struct Collected {
     pub collected: usize,
     /// Each, oldest first.
     pub results: Vec<ResultShown>,
+    /// What else waits for a person, each with the command to run.
+    pub waiting: Vec<Attention>,
 }
 
 /// Results, collected or not.
@@ -185,7 +188,9 @@ impl Engine {
         let taken = store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
         let results: Vec<_> =
             results.into_iter().filter(|(id, _)| taken.contains(id)).map(|(_, it)| it).collect();
-        Ok(Collected { collected: results.len(), results })
+        let for_people = |it: &Attention| !matches!(it.kind.as_str(), "results" | "stopped" | "coordinator");
+        let waiting = self.status(None)?.attention.into_iter().filter(for_people).collect();
+        Ok(Collected { collected: results.len(), results, waiting })
     }
 
     /// Lists all results, collected or not; marks nothing.

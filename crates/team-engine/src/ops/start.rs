@@ -105,7 +105,7 @@ impl Engine {
         // Checked against the log before the environment of an earlier start is replaced.
         decide::start_team(&engine.store()?.state, &command)?;
         launch::capture_env(&engine.workspace, &key)?;
-        wish::keep(&engine.workspace, &command)?;
+        wish::keep(&engine.workspace, &command, &spec.approvals)?;
         let (now, by) = (engine.clock.now(), engine.by());
         engine
             .store_mut()?
@@ -127,7 +127,7 @@ impl Engine {
         check_environment(&spec)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
-        wish::keep(&engine.workspace, &command)?;
+        wish::keep(&engine.workspace, &command, &spec.approvals)?;
         let resumable = engine.resumable(&key);
         let (now, by) = (engine.clock.now(), engine.by());
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {

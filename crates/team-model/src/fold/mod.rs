@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-2";
+pub const FOLD_FORMAT: &str = "state-3";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
@@ -82,6 +82,7 @@ impl State {
             | Event::TurnEnded { .. }
             | Event::ActivityObserved { .. }
             | Event::ApprovalRequested { .. }
+            | Event::ApprovalAnswering { .. }
             | Event::ApprovalClosed { .. }
             | Event::ProviderClassifyUnsupported { .. } => self.observe(at, team, event),
             Event::MessageAccepted { id, body, .. } => {
@@ -113,6 +114,7 @@ impl State {
             | Event::MessageSubmitted { .. }
             | Event::MessageNotSent { .. }
             | Event::MessageUnknown { .. }
+            | Event::MessageAgain { .. }
             | Event::MessageReturned { .. }
             | Event::MessageRefused { .. }
             | Event::MessageWithdrawn { .. }
@@ -227,6 +229,7 @@ fn spawn_of(event: &Event) -> Option<SpawnId> {
         | Event::TurnEnded { spawn, .. }
         | Event::ActivityObserved { spawn, .. }
         | Event::ApprovalRequested { spawn, .. }
+        | Event::ApprovalAnswering { spawn, .. }
         | Event::ApprovalClosed { spawn, .. }
         | Event::ProviderClassifyUnsupported { spawn, .. } => Some(*spawn),
         _ => None,
