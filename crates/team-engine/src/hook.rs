@@ -60,7 +60,8 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     }
     let question = if provider.asks_our_hook(event, &stdin) { name_question(&mut facts) } else { None };
     if let Some((key, asked)) = &question {
-        answers::note(&seat.seat_dir, key, asked)?;
+        // Without the note nobody can answer from outside; that it asks is told all the same.
+        let _ = answers::note(&seat.seat_dir, key, asked);
     }
     let mut events = facts::from_hook(seat.spawn, event, &facts, RealClock::default().now());
     if let (Some(source), Some(native)) = (caller.replaced, told) {

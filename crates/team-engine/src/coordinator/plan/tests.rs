@@ -2,8 +2,8 @@
 
 use chrono::{TimeZone as _, Utc};
 use team_model::{
-    Body, ClosesOn, Event, MessageKind, Origin, ProcessIdentity, Proof, ReadyFact, SeatSpec, SpawnId, TaskId,
-    TurnOutcome,
+    Body, ClosesOn, Decision, Event, MessageKind, Origin, ProcessIdentity, Proof, ReadyFact, SeatSpec,
+    SpawnId, TaskId, TurnOutcome,
 };
 
 use super::*;
