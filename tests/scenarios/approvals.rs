@@ -101,7 +101,9 @@ fn a_no_comes_with_its_words() {
 #[test]
 fn an_answer_in_the_agents_terminal_closes_the_question() {
     let crew = Crew::started(&["w1"]);
-    let asked = asks(&crew, "w1");
+    let ask = "fake: ask-permission\nfake: think 1000";
+    crew.ws.ok(["send", "w1", ask, "--wait", "turn_started", "--timeout", "20"]);
+    let asked = question(&crew, "w1");
     crew.ws.wait_until("the dialog shows", || !seen(&crew, "w1", "dialog").is_empty(), SOON);
     crew.tmux(&["send-keys", "-t", &crew.pane("w1"), "Enter"]);
     crew.ws.wait_until("nothing is open", || none_is_open(&crew), SOON);
@@ -209,7 +211,8 @@ fn a_rule_of_the_person_answers_and_says_which_it_was() {
     let rules =
         "---\nname: crew\napprovals:\n  allow: [\"Bash(touch *)\"]\n  deny: [\"Bash(touch b*)\"]\n---\n";
     crew.ws.write(".team/current/TEAM.md", rules);
-    crew.start();
+    let started = crew.ws.ok(["quick-start", "--headless"]);
+    assert!(started.contains("allowed unasked by TEAM.md: Bash(touch *)"), "{started}");
     // What an agent writes there afterwards changes nothing.
     crew.ws.write(".team/current/TEAM.md", &rules.replace("touch *", "*"));
     let ask = |command: &str| format!("fake: ask-permission Bash {{\"command\":\"{command}\"}}");

@@ -555,7 +555,7 @@ fn each_question_is_closed_alone_and_tells_afterwards_how() {
     assert_eq!(world.seat("a").activity.kind, ActivityKind::AwaitingApproval);
     close(&mut world, spawn, Some(ids[2]), None, ANSWERED);
     assert_eq!(world.seat("a").approvals.keys().copied().collect::<Vec<_>>(), [ids[3]]);
-    world.end_turn(spawn, TurnOutcome::Interrupted);
+    world.end_turn(spawn, TurnOutcome::Error);
     let ends: Vec<&str> = world.seat("a").closed_questions.iter().map(|(_, how)| how.as_str()).collect();
     assert_eq!(
         ends,

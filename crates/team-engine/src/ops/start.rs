@@ -73,6 +73,9 @@ pub struct Started {
     pub agents: Vec<SeatProgress>,
     /// Whether a leader is bound.
     pub leader_bound: bool,
+    /// Patterns of permission questions that are allowed without a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allows: Vec<String>,
 }
 
 impl Engine {
@@ -250,6 +253,7 @@ impl Engine {
             attach_commands: attach_commands(key, team.seats.keys()),
             agents,
             leader_bound: team.leader.bound.is_some(),
+            allows: wish::approvals(&self.workspace, key).allow,
         })
     }
 }

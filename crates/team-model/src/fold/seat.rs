@@ -101,7 +101,9 @@ impl Team {
                     ended = Some((turn.messages.clone(), *outcome));
                     seat.last_turn = Some(turn);
                 }
-                seat.close_questions(|_, _| true, TURN_ENDED);
+                // A turn goes on only once its questions are answered, and a person stops it where they are asked.
+                let how = if *outcome == TurnOutcome::Error { TURN_ENDED } else { IN_PANE };
+                seat.close_questions(|_, _| true, how);
                 if *outcome == TurnOutcome::Answer {
                     seat.limit_told = None;
                 }
