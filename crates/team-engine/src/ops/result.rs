@@ -61,6 +61,7 @@ pub struct Collected {
     /// Each, oldest first.
     pub results: Vec<ResultShown>,
     /// What else waits for a person, each with the command to run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Attention>,
 }
 
