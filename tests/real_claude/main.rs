@@ -2,6 +2,8 @@
 //!
 //! Each test is a few real starts long, so each shows several things. Without npm they are skipped, by name.
 
+mod approvals;
+mod compact;
 mod keys;
 mod pane;
 mod spine;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use team_scenarios::Crew;
+use team_scenarios::{Crew, SOON};
 use team_testkit::TestWorkspace;
 
 /// Checks a value against a schema of the kind that the program writes, and says where it differs.
@@ -142,7 +142,17 @@ fn every_answer_is_what_its_schema_says_over_a_whole_run() {
     checked.run(&["explain", "coder"]);
     let sent = checked.run(&["send", "coder", "again"]);
     checked.run(&["explain", sent["message_id"].as_str().expect("it has an id")]);
+    checked.run(&["send", "--again", sent["message_id"].as_str().expect("it has an id")]);
     checked.run(&["explain", "nothing"]);
+    checked.run(&["approvals"]);
+    checked.run(&["approvals", "nobody"]);
+    checked.run(&["send", "coder", "fake: ask-permission", "--wait", "turn_started", "--timeout", "20"]);
+    let asks = || ws.json(["approvals"])["approvals"][0].is_object();
+    ws.wait_until("it asks", asks, SOON);
+    let open = checked.run(&["approvals"]);
+    let question = open["approvals"][0]["request_id"].as_str().expect("it has an id");
+    checked.run(&["approve", "coder", question, "--allow"]);
+    checked.run(&["approve", "coder", question, "--allow"]);
     checked.run(&["results"]);
     let collected = checked.run(&["collect"]);
     assert_eq!(collected["results"][0]["tests"][0]["status"], "passed", "{collected}");

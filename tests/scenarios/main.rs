@@ -1,5 +1,6 @@
 //! The whole program as a person and as agents use it, with fake agents on a real private tmux.
 
+mod approvals;
 mod bell;
 mod cli;
 mod dialogs;
@@ -8,6 +9,7 @@ mod faults;
 mod json;
 mod leader;
 mod log;
+mod lost;
 mod places;
 mod receipts;
 mod refusals;

@@ -24,7 +24,9 @@ fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
     assert!(!text.contains('\x1b'), "{text}");
     // Who waits for a person is loud without color, and what to run stands there to be pasted.
     assert!(text.contains("AWAITING_APPROVAL 研究员: Bash `touch made-by-fake`"), "{text}");
-    assert!(text.lines().any(|it| it.trim() == "team-agent attach 研究员 --type"), "{text}");
+    let question = crew.ws.json(["approvals"])["approvals"][0]["request_id"].clone();
+    let command = format!("team-agent approve 研究员 {} --allow", question.as_str().unwrap_or_default());
+    assert!(text.lines().any(|it| it.trim() == command), "{text}");
     let status = crew.status();
     let agents = status["agents"].as_object().expect("there are agents");
     assert_eq!(agents.len(), 3, "{status}");
@@ -45,7 +47,7 @@ fn text_and_json_say_the_same_and_the_text_fits_80_columns() {
     assert!(wide.len() == 3 && wide.iter().all(|it| *it == wide[0]), "{text}");
     let waits =
         status["attention"].as_array().into_iter().flatten().find(|it| it["kind"] == "awaiting_approval");
-    assert_eq!(waits.map(|it| &it["command"]), Some(&"team-agent attach 研究员 --type".into()), "{status}");
+    assert_eq!(waits.map(|it| &it["command"]), Some(&command.into()), "{status}");
     crew.finish();
 }
 

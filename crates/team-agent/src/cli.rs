@@ -90,6 +90,8 @@ commands! {
     Report(commands::report::ReportArgs) => report, "report";
     // Looking.
     Status(commands::status::StatusArgs) => status, "status";
+    Approvals(commands::approvals::ApprovalsArgs) => approvals, "approvals";
+    Approve(commands::approve::ApproveArgs) => approve, "approve";
     Attach(commands::attach::AttachArgs) => attach, "attach";
     Explain(commands::explain::ExplainArgs) => explain, "explain";
     Events(commands::events::EventsArgs) => events, "events";

@@ -5,7 +5,7 @@ use team_model::{ActivityKind, AgentName, Event, Proof, SpawnId, TurnOutcome, fi
 use team_provider::{ActivityKind as Seen, Fact, TurnOutcome as Ended};
 
 /// The most bytes of a permission question that the log keeps.
-const QUESTION: usize = 4096;
+pub(crate) const QUESTION: usize = 4096;
 
 /// Turns the facts of one hook call into events.
 pub fn from_hook(spawn: SpawnId, hook: &str, facts: &[Fact], now: DateTime<Utc>) -> Vec<Event> {
@@ -86,14 +86,19 @@ pub fn event(
                 activity(ActivityKind::Unknown, Some(format!("the program says `{word}`")), None)
             }
         },
-        Fact::ApprovalRequested { tool, input_summary, choices, .. } => Event::ApprovalRequested {
-            spawn,
-            tool: tool.clone(),
-            input: Some(cut(input_summary, QUESTION)).filter(|it| !it.is_empty()),
-            choices: choices.clone(),
-            proof,
-        },
-        Fact::ApprovalResolved { .. } => Event::ApprovalClosed { spawn, how: proof.record },
+        Fact::ApprovalRequested { tool, input_summary, choices, tool_use_id, .. } => {
+            Event::ApprovalRequested {
+                spawn,
+                tool: tool.clone(),
+                input: Some(cut(input_summary, QUESTION)).filter(|it| !it.is_empty()),
+                choices: choices.clone(),
+                key: tool_use_id.clone().filter(|it| crate::answers::is_key(it)),
+                proof,
+            }
+        }
+        Fact::ApprovalResolved { tool_use_id, .. } => {
+            Event::ApprovalClosed { spawn, request: None, key: tool_use_id.clone(), how: proof.record }
+        }
         Fact::Limited { until, text } => {
             let until = until.or_else(|| team_provider::reset_time(text, now.timestamp()));
             let until = until.and_then(|it| Utc.timestamp_opt(it, 0).single());
@@ -105,7 +110,7 @@ pub fn event(
     })
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -85,6 +85,11 @@ impl Failpoints {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.clone()
     }
 
+    /// Says whether the coordinator is to die: it has reached its point.
+    pub fn is_dead(&self) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).dead
+    }
+
     /// Passes a point; an error means that the coordinator is to die at once.
     pub fn pass(&self, effect: &str, when: &str) -> Result<(), Died> {
         if !Self::are_built() {

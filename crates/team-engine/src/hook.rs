@@ -3,16 +3,23 @@
 //! Knows the seat file and the provider's meaning of a call. Folds nothing: it appends what was seen and ends.
 
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use team_model::{By, Event};
-use team_provider::{Fact, HookContext};
+use team_model::{ANSWERED, By, Decision, Event};
+use team_provider::{ApprovalAnswer, Fact, HookContext, Provider};
 
+use crate::answers::{self, Asked};
 use crate::clock::{Clock as _, RealClock};
 use crate::error::EngineError;
 use crate::facts;
 use crate::process;
+use crate::render;
 use crate::seat_file::{LiveSession, SeatFile};
 use crate::store::Store;
 use crate::workspace::Workspace;
@@ -40,7 +47,7 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     let told = provider.hook_session(&stdin).map(|it| it.native_id);
     let below = SeatFile::claimed_by(seat_file)
         .is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
-    let facts = provider.read_hook(event, &stdin);
+    let mut facts = provider.read_hook(event, &stdin);
     let caller = Caller::of(&seat, seat_file, told.as_deref(), event, &facts);
     let (true, Some(caller)) = (below, caller) else {
         let what =
@@ -51,14 +58,79 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     if event == DRAIN {
         return drain(&seat);
     }
+    let question = if provider.asks_our_hook(event, &stdin) { name_question(&mut facts) } else { None };
+    if let Some((key, asked)) = &question {
+        // Without the note nobody can answer from outside; that it asks is told all the same.
+        let _ = answers::note(&seat.seat_dir, key, asked);
+    }
     let mut events = facts::from_hook(seat.spawn, event, &facts, RealClock::default().now());
     if let (Some(source), Some(native)) = (caller.replaced, told) {
         events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
     }
     write(&seat, events)?;
-    let context = HookContext { seat_dir: &seat.seat_dir, bell: seat.bell.is_some(), add_context: None };
+    if let Some((key, _)) = question {
+        answer_question(&seat, provider, event, &key);
+        return Ok(HookAnswer::default());
+    }
+    let compacted = |it: &Fact| matches!(it, Fact::SessionStarted { source, .. } if source == "compact");
+    let add = if facts.iter().any(compacted) { reminder(&seat, &workspace, provider) } else { None };
+    let context =
+        HookContext { seat_dir: &seat.seat_dir, bell: seat.bell.is_some(), add_context: add.as_deref() };
     let stdout = provider.hook_answer(event, &context).unwrap_or_default();
     Ok(HookAnswer { stdout, ..HookAnswer::default() })
+}
+
+/// What an agent is told once its conversation was shortened: who it is, and what it owes.
+fn reminder(seat: &SeatFile, workspace: &Workspace, provider: &dyn Provider) -> Option<String> {
+    let store = Store::look(workspace).ok()??;
+    let team = store.state.teams.get(&seat.team)?;
+    render::reminder(&store, team, &seat.agent, &provider.tool_names())
+}
+
+/// How long a question may wait for a person; the program's own limit is not shorter.
+const QUESTION: Duration = Duration::from_secs(7 * 86_400);
+
+/// Gives a permission question a name by which its answer is found.
+fn name_question(facts: &mut [Fact]) -> Option<(String, Asked)> {
+    facts.iter_mut().find_map(|it| {
+        let Fact::ApprovalRequested { tool, input_summary, tool_use_id, .. } = it else { return None };
+        let given = tool_use_id.take().filter(|it| answers::is_key(it));
+        let key = given.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        *tool_use_id = Some(key.clone());
+        Some((key, Asked { tool: tool.clone(), input: facts::cut(input_summary, facts::QUESTION) }))
+    })
+}
+
+/// Waits for the answer to a question and gives it to the program. Ends without one when the program does not listen
+/// any more or the question is closed; the program's own dialog is open meanwhile.
+fn answer_question(seat: &SeatFile, provider: &dyn Provider, event: &str, key: &str) {
+    let given = Arc::new(AtomicBool::new(false));
+    end_with_reader(given.clone());
+    let Some(answer) = answers::wait(&seat.seat_dir, key, QUESTION) else { return };
+    let answer =
+        ApprovalAnswer { allow: answer.decision == Decision::Allow, message: answer.message.as_deref() };
+    let Some(stdout) = provider.approval_answer(event, &answer) else { return };
+    given.store(true, Ordering::SeqCst);
+    print(&HookAnswer { stdout, ..HookAnswer::default() });
+    let how = ANSWERED.to_owned();
+    // The status of the program tells it, too.
+    let _ = write(
+        seat,
+        vec![Event::ApprovalClosed { spawn: seat.spawn, request: None, key: Some(key.to_owned()), how }],
+    );
+}
+
+/// Ends this process when nobody reads its output any more: its program has ended. Not once the answer was given.
+#[expect(clippy::exit, reason = "the main thread waits for something else")]
+fn end_with_reader(given: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let out = std::io::stdout();
+        let mut watched = [PollFd::new(out.as_fd(), PollFlags::empty())];
+        while !matches!(poll(&mut watched, PollTimeout::NONE), Ok(1..)) {}
+        if !given.load(Ordering::SeqCst) {
+            std::process::exit(0);
+        }
+    });
 }
 
 /// The name under which a program asks for waiting messages.
@@ -178,7 +250,10 @@ fn drain(seat: &SeatFile) -> Result<HookAnswer, EngineError> {
 
 /// Writes an answer to the program that called.
 pub fn print(answer: &HookAnswer) {
-    let _ = std::io::stdout().lock().write_all(answer.stdout.as_bytes());
+    let _ = {
+        let mut out = std::io::stdout().lock();
+        out.write_all(answer.stdout.as_bytes()).and_then(|()| out.flush())
+    };
     let _ = std::io::stderr().lock().write_all(answer.stderr.as_bytes());
 }
 

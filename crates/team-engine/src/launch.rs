@@ -334,6 +334,7 @@ impl Prepared {
                     .map_err(|source| EngineError::Io { doing: "write", path: file.path.clone(), source })?;
             }
         }
+        crate::answers::make_place(&self.seat_dir)?;
         let (inbox, bell) = match &self.launch.channel {
             team_provider::Channel::Bell { bell, inbox } => {
                 make_dir(&inbox.join("taken"), 0o700)?;

@@ -3,6 +3,7 @@
 //! Knows how the parts work together: log, spec, providers, terminals. Must not know clap, rmcp, or how a provider or
 //! tmux works inside. Every feature is here before it has a command or a tool.
 
+pub mod answers;
 pub mod bridge;
 pub mod clock;
 pub mod coordinator;

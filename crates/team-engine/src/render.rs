@@ -42,6 +42,45 @@ pub(crate) fn start_text(
     text
 }
 
+/// The most bytes of a role's instructions that are told again.
+const INSTRUCTIONS: usize = 8 * 1024;
+
+/// Renders what an agent is told again after its conversation was shortened.
+pub(crate) fn reminder(store: &Store, team: &Team, agent: &AgentName, tools: &ToolNames) -> Option<String> {
+    let seat = team.seats.get(agent)?;
+    let role = Some(&seat.spec.role).filter(|it| !it.is_empty());
+    let role = role.map(|it| format!(" ({it})")).unwrap_or_default();
+    let goal = team.goal.as_ref().map(|it| format!(" The team's goal: {it}")).unwrap_or_default();
+    let owed: Vec<String> = team
+        .owed_by(agent)
+        .map(|(id, task)| {
+            let message = task.message.as_ref().map(|it| format!(", message {it}")).unwrap_or_default();
+            format!("- task {id}{message}, from {}: {}", task.creator, task.subject)
+        })
+        .collect();
+    let owed = if owed.is_empty() {
+        "You owe no result.".to_owned()
+    } else {
+        format!(
+            "You still owe a result for each of these; report it with {}:\n{}\nThe texts of your messages: {}.",
+            tools.report,
+            owed.join("\n"),
+            tools.read
+        )
+    };
+    let instructions = match store.line(seat.added).ok().flatten().map(|it| it.event.0) {
+        Some(Event::AgentAdded { spec, .. }) => store.text_of(&spec.instructions).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let instructions = Some(instructions.trim()).filter(|it| (1..=INSTRUCTIONS).contains(&it.len()));
+    let instructions =
+        instructions.map(|it| format!("\n\nYour role's instructions, again:\n{it}")).unwrap_or_default();
+    Some(format!(
+        "Your conversation was shortened. You are still `{agent}`{role} in the team `{}`.{goal}\n\n{owed}{instructions}",
+        team.name
+    ))
+}
+
 /// Reads a message from the log and renders it as it is received.
 pub(crate) fn received_form(store: &Store, seq: u64, message: &Message) -> Result<String, EngineError> {
     let body = match store.line(seq)?.map(|it| it.event.0) {

@@ -76,12 +76,18 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
 
 /// Says whether the calling process runs below a seat, whatever its own environment says.
 pub(crate) fn is_above() -> bool {
-    process::ancestors(std::process::id()).into_iter().skip(1).any(|(pid, _)| {
-        let seat = process::environment(pid).and_then(|it| it.get(SEAT_VARIABLE).cloned());
-        seat.is_some_and(|it| {
-            SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_plausible(Path::new(&it)))
-        })
-    })
+    process::ancestors(std::process::id()).into_iter().skip(1).any(|(pid, _)| carries_mark(pid))
+}
+
+/// Says whether a process, or one above it, carries a seat's mark: it was started in a seat, also if nothing of that
+/// seat is above it any more.
+pub(crate) fn is_marked(pid: Option<u32>) -> bool {
+    pid.is_some_and(|it| process::ancestors(it).into_iter().any(|(pid, _)| carries_mark(pid)))
+}
+
+fn carries_mark(pid: u32) -> bool {
+    let seat = process::environment(pid).and_then(|it| it.get(SEAT_VARIABLE).cloned());
+    seat.is_some_and(|it| SeatFile::read(Path::new(&it)).is_ok_and(|seat| seat.is_plausible(Path::new(&it))))
 }
 
 /// From here on signals are read, not suffered: the terminal sends INT, QUIT and TSTP to the program too.

@@ -97,6 +97,7 @@ fn keys(event: &Event) -> Vec<String> {
         | Event::MessageUnknown { id, .. }
         | Event::MessageReturned { id, .. }
         | Event::MessageRefused { id, .. }
+        | Event::MessageAgain { id, .. }
         | Event::MessageHeld { id, .. }
         | Event::MessageWithdrawn { id, .. } => vec![id.to_string()],
         Event::TurnStarted { messages, .. } => messages.iter().map(ToString::to_string).collect(),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use team_model::{AgentName, Body, SeatSpec, TeamKey};
+use team_spec::Approvals;
 
 use crate::decide::{Refusal, StartCommand};
 use crate::error::EngineError;
@@ -20,6 +21,9 @@ struct Wish {
     dir: String,
     /// Its seats, without their instructions: these are text, and change nobody's rights.
     seats: BTreeMap<AgentName, SeatSpec>,
+    /// Which permission questions are answered without a person.
+    #[serde(default)]
+    approvals: Approvals,
 }
 
 fn path(workspace: &Workspace, team: &TeamKey) -> PathBuf {
@@ -31,9 +35,9 @@ fn bare(spec: &SeatSpec) -> SeatSpec {
 }
 
 /// Keeps what a person starts now.
-pub fn keep(workspace: &Workspace, command: &StartCommand) -> Result<(), EngineError> {
+pub fn keep(workspace: &Workspace, command: &StartCommand, approvals: &Approvals) -> Result<(), EngineError> {
     let seats = command.seats.iter().map(|it| (it.agent.clone(), bare(&it.spec))).collect();
-    let wish = Wish { dir: command.dir.clone(), seats };
+    let wish = Wish { dir: command.dir.clone(), seats, approvals: approvals.clone() };
     let text = serde_json::to_string(&wish).unwrap_or_default();
     Ok(write(&path(workspace, &command.team), &text, 0o600)?)
 }
@@ -41,6 +45,15 @@ pub fn keep(workspace: &Workspace, command: &StartCommand) -> Result<(), EngineE
 /// Forgets what was started, once it has ended.
 pub fn forget(workspace: &Workspace, team: &TeamKey) {
     let _ = std::fs::remove_file(path(workspace, team));
+}
+
+fn read(workspace: &Workspace, team: &TeamKey) -> Option<Wish> {
+    std::fs::read_to_string(path(workspace, team)).ok().and_then(|it| serde_json::from_str(&it).ok())
+}
+
+/// The rules for permission questions with which a person started a team.
+pub fn approvals(workspace: &Workspace, team: &TeamKey) -> Approvals {
+    read(workspace, team).map(|it| it.approvals).unwrap_or_default()
 }
 
 /// Refuses a seat that is not as a person started it.
@@ -51,8 +64,7 @@ pub fn check(
     agent: &AgentName,
     spec: &SeatSpec,
 ) -> Result<(), Refusal> {
-    let wish: Option<Wish> =
-        std::fs::read_to_string(path(workspace, team)).ok().and_then(|it| serde_json::from_str(&it).ok());
+    let wish = read(workspace, team);
     let wished = wish.is_some_and(|it| it.dir == dir && it.seats.get(agent) == Some(&bare(spec)));
     if wished {
         return Ok(());
@@ -106,7 +118,9 @@ mod tests {
             check(&workspace, &team, dir, agent, spec).is_err()
         };
         assert!(refused("/d", &agent, &spec));
-        keep(&workspace, &command).unwrap();
+        let rules = Approvals { allow: vec!["Bash(ls)".to_owned()], deny: Vec::new() };
+        keep(&workspace, &command, &rules).unwrap();
+        assert_eq!(approvals(&workspace, &team), rules);
         assert!(!refused("/d", &agent, &spec));
         let other = SeatSpec { instructions: Body::inline("Rest."), ..spec.clone() };
         assert!(!refused("/d", &agent, &other));
@@ -116,5 +130,6 @@ mod tests {
         assert!(refused("/d", &AgentName::new("w2").unwrap(), &spec));
         forget(&workspace, &team);
         assert!(refused("/d", &agent, &spec));
+        assert!(approvals(&workspace, &team).is_empty());
     }
 }

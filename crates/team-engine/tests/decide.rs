@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeZone as _, Utc};
 use team_engine::decide::{
-    self, ReportCommand, ReportOutcome, Reporter, SendCommand, SendOutcome, Sender, StartCommand, StartSeat,
+    self, AgainCommand, AnswerCommand, ReportCommand, ReportOutcome, Reporter, SendCommand, SendOutcome,
+    Sender, StartCommand, StartSeat,
 };
 use team_model::{
-    AgentName, Artifacts, Body, Channel, Event, MessageId, MessageKind, ProcessIdentity, Proof, ReportStatus,
-    SeatSpec, SpawnId, SpawnMode, State, TaskId, TeamKey, TurnOutcome,
+    AgentName, Artifacts, Body, Channel, Decision, Event, MessageId, MessageKind, ProcessIdentity, Proof,
+    ReportStatus, RequestId, SeatSpec, SpawnId, SpawnMode, State, TaskId, TeamKey, TurnOutcome,
 };
 
 struct World {
@@ -370,4 +371,65 @@ fn a_team_that_stopped_takes_no_messages_and_only_a_stopped_one_is_deleted() {
     let wish = world.wish("a", "hi");
     assert_eq!(world.send(&wish), Err("team_stopped"));
     assert!(decide::delete_team(&world.state, &world.key).is_ok());
+}
+
+/// Has an agent ask; returns the question.
+fn ask(world: &mut World, spawn: SpawnId, key: Option<&str>) -> RequestId {
+    let proof = Proof { source: "hook".to_owned(), record: "x".to_owned() };
+    let (tool, key) = ("Bash".to_owned(), key.map(str::to_owned));
+    world.fold(vec![Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof }]);
+    RequestId(world.state.seq)
+}
+
+#[test]
+fn the_first_answer_to_an_open_question_counts() {
+    let mut world = World::with(&["a", "b"]);
+    let (spawn, _) = (world.run("a"), world.run("b"));
+    let answer = |world: &mut World, agent: &str, request: RequestId, decision| {
+        let command = AnswerCommand {
+            team: world.key.clone(),
+            agent: agent.to_owned(),
+            request,
+            decision,
+            by: "person",
+            pattern: None,
+            message: None,
+        };
+        let (events, to) = decide::answer_approval(&world.state, &command).map_err(|it| it.code)?;
+        let new = events.len();
+        world.fold(events);
+        Ok((to.key, new))
+    };
+    let asked = ask(&mut world, spawn, Some("k1"));
+    assert_eq!(answer(&mut world, "b", asked, Decision::Allow), Err("no_such_request"));
+    assert_eq!(answer(&mut world, "c", asked, Decision::Allow), Err("unknown_agent"));
+    assert_eq!(answer(&mut world, "a", RequestId(1), Decision::Allow), Err("no_such_request"));
+    assert_eq!(answer(&mut world, "a", asked, Decision::Allow), Ok(("k1".to_owned(), 1)));
+    assert_eq!(answer(&mut world, "a", asked, Decision::Deny), Err("already_answered"));
+    assert_eq!(answer(&mut world, "a", asked, Decision::Allow), Ok(("k1".to_owned(), 0)), "the same again");
+    let how = "answered".to_owned();
+    world.fold(vec![Event::ApprovalClosed { spawn, request: Some(asked), key: None, how }]);
+    assert_eq!(answer(&mut world, "a", asked, Decision::Allow), Err("closed"));
+    let shown_only = ask(&mut world, spawn, None);
+    assert_eq!(answer(&mut world, "a", shown_only, Decision::Allow), Err("no_channel"));
+    let smuggled = ask(&mut world, spawn, Some("../../b/answers/k"));
+    assert_eq!(answer(&mut world, "a", smuggled, Decision::Allow), Err("no_channel"));
+}
+
+#[test]
+fn what_is_lost_is_sent_anew_by_its_sender_or_a_person() {
+    let mut world = World::with(&["a", "b"]);
+    let spawn = world.run("a");
+    let (_, id) = world.brief("a", spawn, false);
+    let again = |world: &World, sender: Sender, id: &MessageId| {
+        let command = AgainCommand { team: world.key.clone(), sender, id: id.clone() };
+        decide::send_again(&world.state, &command).map(|(_, to)| to).map_err(|it| it.code)
+    };
+    assert_eq!(again(&world, Sender::Person, &id), Err("nothing_to_repeat"), "it is on its way");
+    let (receiver, why) = (name("a"), "x".to_owned());
+    world.fold(vec![Event::MessageUnknown { id: id.clone(), receiver, attempt: 1, why, staged: false }]);
+    assert_eq!(again(&world, Sender::Seat(name("b")), &id), Err("not_allowed"));
+    assert_eq!(again(&world, Sender::Unknown, &id), Err("not_allowed"));
+    assert_eq!(again(&world, Sender::Person, &id), Ok(vec![name("a")]));
+    assert_eq!(again(&world, Sender::Person, &MessageId::Seq(9999)), Err("nothing_to_repeat"));
 }

@@ -141,6 +141,15 @@ words! {
     }
 }
 words! {
+    /// What is answered to a permission question.
+    Decision {
+        /// The tool may run, this once.
+        Allow = "allow",
+        /// It may not.
+        Deny = "deny",
+    }
+}
+words! {
     /// How a turn ended.
     TurnOutcome {
         /// With a final reply.
@@ -622,10 +631,34 @@ pub enum Event {
         input: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         choices: Vec<String>,
+        /// Under which an answer from outside reaches the program; without it only its own terminal can answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         proof: Proof,
     },
+    #[serde(rename = "approval.answering")]
+    ApprovalAnswering {
+        spawn: SpawnId,
+        request: RequestId,
+        decision: Decision,
+        /// `person`, `rule`, or `own_tool` for one of the team's tools.
+        by: String,
+        /// The rule that answered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pattern: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
     #[serde(rename = "approval.closed")]
-    ApprovalClosed { spawn: SpawnId, how: String },
+    ApprovalClosed {
+        spawn: SpawnId,
+        /// Which question; without it and without a key, all of the seat.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<RequestId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        how: String,
+    },
     #[serde(rename = "provider.classify.unsupported")]
     ProviderClassifyUnsupported { spawn: SpawnId, reason: String },
     #[serde(rename = "observation.foreign")]
@@ -696,6 +729,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         staged: bool,
     },
+    #[serde(rename = "message.again")]
+    MessageAgain { id: MessageId, receiver: AgentName },
     #[serde(rename = "message.returned")]
     MessageReturned { id: MessageId, receiver: AgentName, why: String },
     #[serde(rename = "message.refused")]

@@ -18,7 +18,7 @@ mod transition;
 pub use body::{Body, BodyRef};
 pub use by::By;
 pub use event::{
-    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Event, FREE_TEXT, HoldReason, LeaderBinding,
+    ActivityKind, Artifacts, Cause, Channel, ClosesOn, Decision, Event, FREE_TEXT, HoldReason, LeaderBinding,
     MessageKind, NO_FREE_TEXT, NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec,
     SpawnMode, TestRun, TestStatus, TurnOutcome,
 };
@@ -28,6 +28,7 @@ pub use id::{BadId, MessageId, RequestId, ResultId, RunId, SessionId, SpawnId, T
 pub use name::{AgentName, NameError, TeamKey, fold_case};
 pub use process::ProcessIdentity;
 pub use state::{
-    Activity, Approval, Attempt, Coordinator, Leader, Message, Question, Receipt, ReceiptStep, Report,
-    Results, Seat, SeatState, Server, Session, Spawn, State, Task, Team, TeamState, Turn, Untold,
+    ANSWERED, Activity, Answering, Approval, Attempt, Coordinator, EXITED, IN_PANE, Leader, Message,
+    Question, Receipt, ReceiptStep, Report, Results, Seat, SeatState, Server, Session, Spawn, State,
+    TURN_ENDED, Task, Team, TeamState, Turn, Untold,
 };

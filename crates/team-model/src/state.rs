@@ -8,9 +8,9 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActivityKind, AgentName, BodyRef, Cause, Channel, ClosesOn, HoldReason, LeaderBinding, MessageId,
-    MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact, ReportStatus, RequestId, ResultId,
-    RunId, SeatSpec, SessionId, SpawnId, SpawnMode, TaskId, TeamKey, TurnOutcome,
+    ActivityKind, AgentName, BodyRef, Cause, Channel, ClosesOn, Decision, HoldReason, LeaderBinding,
+    MessageId, MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact, ReportStatus, RequestId,
+    ResultId, RunId, SeatSpec, SessionId, SpawnId, SpawnMode, TaskId, TeamKey, TurnOutcome,
 };
 
 /// Everything that is true in a workspace.
@@ -217,6 +217,18 @@ pub struct Seat {
     pub turns: u64,
     /// Open permission questions, by the line that asked.
     pub approvals: BTreeMap<RequestId, Approval>,
+    /// Questions that were closed last, with how that came.
+    #[serde(default)]
+    pub closed_questions: VecDeque<(RequestId, String)>,
+    /// How often this spawn was allowed one of the team's own tools.
+    #[serde(default)]
+    pub own_allowed: u32,
+    /// The limit that the leader has heard of: until when, where that is known.
+    #[serde(default)]
+    pub limit_told: Option<Option<DateTime<Utc>>>,
+    /// The last reason for which its activity could not be told.
+    #[serde(default)]
+    pub unsupported: Option<String>,
     /// The message whose text may still stand in the composer.
     pub dirty: Option<MessageId>,
     /// Screen lines kept when it failed.
@@ -311,7 +323,50 @@ pub struct Approval {
     pub tool: String,
     /// When it was asked.
     pub since: Option<DateTime<Utc>>,
+    /// Under which an answer from outside reaches the program, where one can.
+    pub key: Option<String>,
+    /// The answer that is on its way.
+    pub answering: Option<Answering>,
 }
+
+/// An answer to a permission question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answering {
+    /// What it says.
+    pub decision: Decision,
+    /// Who gave it: `person`, `rule` or `own_tool`.
+    pub by: String,
+}
+
+impl Approval {
+    /// Says how it ended, in words for people.
+    pub fn end(&self, how: &str) -> String {
+        let by = |it: &Answering| match it.by.as_str() {
+            "rule" => "a rule of TEAM.md".to_owned(),
+            "own_tool" => "itself, being a question about the team's own tools".to_owned(),
+            _ => "a person".to_owned(),
+        };
+        match (how, &self.answering) {
+            (IN_PANE, _) => "it was answered in the agent's own terminal".to_owned(),
+            (TURN_ENDED, None) => "its turn has ended".to_owned(),
+            (EXITED, None) => "the agent's program has ended".to_owned(),
+            (_, Some(it)) => {
+                let done = if it.decision == Decision::Allow { "allowed" } else { "denied" };
+                format!("it was {done} by {}", by(it))
+            }
+            (other, None) => format!("it is closed ({other})"),
+        }
+    }
+}
+
+/// A question was closed by the answer that was given from outside.
+pub const ANSWERED: &str = "answered";
+/// A question was answered in the program's own terminal.
+pub const IN_PANE: &str = "in_pane";
+/// A question went with its turn.
+pub const TURN_ENDED: &str = "turn_ended";
+/// A question went with its program.
+pub const EXITED: &str = "exited";
 
 /// How far a message has come to one receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -37,9 +37,10 @@ impl ReceiptStep {
             }
             R::Submitted => matches!(next, R::TurnStarted | R::Answered | R::Returned | R::Unknown),
             R::TurnStarted => matches!(next, R::Answered | R::Returned | R::Unknown),
-            // A late proof may still come.
-            R::Unknown => matches!(next, R::Submitted | R::TurnStarted | R::Answered),
-            R::Answered | R::Returned | R::Refused | R::Withdrawn => false,
+            // A late proof may still come. Sent anew only because somebody says so.
+            R::Unknown => matches!(next, R::Submitted | R::TurnStarted | R::Answered | R::Accepted),
+            R::Returned => matches!(next, R::Submitted | R::TurnStarted | R::Answered | R::Accepted),
+            R::Answered | R::Refused | R::Withdrawn => false,
         }
     }
 }

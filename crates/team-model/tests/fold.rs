@@ -5,10 +5,10 @@
 use chrono::{DateTime, TimeZone as _, Utc};
 use proptest::prelude::*;
 use team_model::{
-    ActivityKind, AgentName, Artifacts, Body, Cause, Channel, ClosesOn, Event, HoldReason, MessageId,
-    MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact, ReceiptStep, ReportStatus, ResultId,
-    ResultSource, Seat, SeatSpec, SeatState, SpawnId, SpawnMode, State, TaskId, TeamKey, TeamState,
-    TurnOutcome,
+    ANSWERED, ActivityKind, AgentName, Artifacts, Body, Cause, Channel, ClosesOn, Decision, Event,
+    HoldReason, IN_PANE, MessageId, MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact,
+    ReceiptStep, ReportStatus, RequestId, ResultId, ResultSource, Seat, SeatSpec, SeatState, SpawnId,
+    SpawnMode, State, TaskId, TeamKey, TeamState, TurnOutcome,
 };
 
 struct World {
@@ -371,6 +371,7 @@ fn a_state_reads_back_what_it_was() {
         tool: "Bash".to_owned(),
         input: None,
         choices: Vec::new(),
+        key: None,
         proof: proof("hook"),
     });
     let text = serde_json::to_string(&world.state).unwrap();
@@ -518,7 +519,105 @@ fn a_receipt_keeps_how_its_turn_ended_where_that_was_no_answer() {
 
 fn ask(world: &mut World, spawn: SpawnId) {
     let (tool, proof) = ("Bash".to_owned(), proof("hook"));
-    world.then(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), proof });
+    let key = Some(format!("k{}", world.state.seq));
+    world.then(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof });
+}
+
+fn close(world: &mut World, spawn: SpawnId, request: Option<RequestId>, key: Option<&str>, how: &str) {
+    let (key, how) = (key.map(str::to_owned), how.to_owned());
+    world.then(Event::ApprovalClosed { spawn, request, key, how });
+}
+
+#[test]
+fn each_question_is_closed_alone_and_tells_afterwards_how() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    world.turn(spawn, &[]);
+    for _ in 0..4 {
+        ask(&mut world, spawn);
+    }
+    let ids: Vec<RequestId> = world.seat("a").approvals.keys().copied().collect();
+    let key = world.seat("a").approvals[&ids[0]].key.clone().expect("it has one");
+    let answer = |request, decision, by: &str| Event::ApprovalAnswering {
+        spawn,
+        request,
+        decision,
+        by: by.to_owned(),
+        pattern: None,
+        message: None,
+    };
+    world.then(answer(ids[0], Decision::Allow, "person"));
+    world.then(answer(ids[0], Decision::Deny, "person"));
+    world.then(answer(ids[2], Decision::Deny, "rule"));
+    close(&mut world, spawn, None, Some(&key), ANSWERED);
+    close(&mut world, spawn, Some(ids[1]), None, IN_PANE);
+    close(&mut world, spawn, Some(ids[1]), None, ANSWERED);
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::AwaitingApproval);
+    close(&mut world, spawn, Some(ids[2]), None, ANSWERED);
+    assert_eq!(world.seat("a").approvals.keys().copied().collect::<Vec<_>>(), [ids[3]]);
+    world.end_turn(spawn, TurnOutcome::Error);
+    let ends: Vec<&str> = world.seat("a").closed_questions.iter().map(|(_, how)| how.as_str()).collect();
+    assert_eq!(
+        ends,
+        [
+            "it was allowed by a person",
+            "it was answered in the agent's own terminal",
+            "it was denied by a rule of TEAM.md",
+            "its turn has ended"
+        ]
+    );
+    assert_eq!(world.seat("a").activity.kind, ActivityKind::Idle);
+}
+
+#[test]
+fn a_leader_hears_of_a_limit_once_until_it_has_ended() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let limited = |world: &mut World, until: Option<u64>| {
+        world.turn(spawn, &[]);
+        world.end_turn(spawn, TurnOutcome::Error);
+        let (activity, proof) = (ActivityKind::Limited, proof("hook"));
+        let until = until.map(time);
+        world.then(Event::ActivityObserved { spawn, activity, reason: None, until, at: None, proof });
+        let heard = world.state.teams[&world.key].untold.iter().filter(|it| it.cause == NoticeCause::Limit);
+        let seqs: Vec<u64> = heard.map(|it| it.seq).collect();
+        seqs.contains(&world.state.seq)
+    };
+    assert!(limited(&mut world, Some(5000)));
+    assert!(!limited(&mut world, Some(5000)), "the same one");
+    assert!(!limited(&mut world, None), "whose end is not told this time");
+    assert!(limited(&mut world, Some(9000)), "another one");
+    world.turn(spawn, &[]);
+    world.end_turn(spawn, TurnOutcome::Answer);
+    assert_eq!(world.state.teams[&world.key].untold.len(), 0, "what is over is no news");
+    assert!(limited(&mut world, None));
+    assert!(!limited(&mut world, None));
+}
+
+#[test]
+fn a_message_that_came_back_is_sent_anew_only_when_somebody_says_so() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    let id = world.message(&["a"], None);
+    let step = |world: &World| {
+        world.state.teams[&world.key].message(&id).expect("it is kept").receipts[&name("a")].step
+    };
+    let again = |world: &mut World| world.then(Event::MessageAgain { id: id.clone(), receiver: name("a") });
+    again(&mut world);
+    assert_eq!(step(&world), ReceiptStep::Accepted, "nothing to repeat");
+    world.sending(&id, "a", spawn, 1);
+    world.turn(spawn, &[&id]);
+    world.then(Event::MessageReturned { id: id.clone(), receiver: name("a"), why: "interrupted".to_owned() });
+    world.end_turn(spawn, TurnOutcome::Interrupted);
+    assert_eq!(step(&world), ReceiptStep::Returned);
+    again(&mut world);
+    assert_eq!(step(&world), ReceiptStep::Accepted);
+    world.sending(&id, "a", spawn, 2);
+    assert_eq!(step(&world), ReceiptStep::Sending);
+    world.then(Event::MessageReturned { id: id.clone(), receiver: name("a"), why: "interrupted".to_owned() });
+    // The person sends what stands in the box.
+    world.turn(spawn, &[&id]);
+    assert_eq!(step(&world), ReceiptStep::TurnStarted);
 }
 
 #[test]
@@ -544,7 +643,7 @@ fn a_leader_hears_of_a_question_only_while_it_is_open() {
     let untold =
         |world: &World| world.state.teams[&world.key].untold.iter().map(|it| it.cause).collect::<Vec<_>>();
     assert_eq!(untold(&world), [NoticeCause::Approval]);
-    world.then(Event::ApprovalClosed { spawn, how: "denied".to_owned() });
+    close(&mut world, spawn, None, None, "denied");
     assert_eq!(untold(&world), []);
 }
 

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use crate::claude_like::{self, Family, hooks, places, records, start};
-use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
+use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{GeneratedFile, Launch, Unsupported};
 use crate::provider::{Capabilities, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
@@ -187,6 +187,14 @@ impl Provider for Claude {
 
     fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String> {
         hooks::answer(event, context)
+    }
+
+    fn asks_our_hook(&self, event: &str, stdin: &Value) -> bool {
+        hooks::asks(event, stdin)
+    }
+
+    fn approval_answer(&self, event: &str, answer: &ApprovalAnswer<'_>) -> Option<String> {
+        hooks::approval_answer(event, answer)
     }
 
     fn files_to_watch(&self, places: &SeatPlaces<'_>) -> Vec<Watched> {

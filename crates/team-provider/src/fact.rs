@@ -199,6 +199,15 @@ pub struct HookContext<'a> {
     pub add_context: Option<&'a str>,
 }
 
+/// What somebody answers to a permission question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApprovalAnswer<'a> {
+    /// Whether the tool may run.
+    pub allow: bool,
+    /// What the model is told with a no.
+    pub message: Option<&'a str>,
+}
+
 /// Where the records of a running seat are.
 #[derive(Debug, Clone, Copy)]
 pub struct SeatPlaces<'a> {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::claude_like::{self, Family, hooks, places, records, start};
-use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
+use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
 use crate::provider::{Capabilities, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
@@ -115,6 +115,14 @@ impl Provider for Fake {
 
     fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String> {
         hooks::answer(event, context)
+    }
+
+    fn asks_our_hook(&self, event: &str, stdin: &Value) -> bool {
+        hooks::asks(event, stdin)
+    }
+
+    fn approval_answer(&self, event: &str, answer: &ApprovalAnswer<'_>) -> Option<String> {
+        hooks::approval_answer(event, answer)
     }
 
     fn files_to_watch(&self, places: &SeatPlaces<'_>) -> Vec<Watched> {

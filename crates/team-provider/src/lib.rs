@@ -25,7 +25,8 @@ mod version;
 pub use bridge::{Bridge, BridgeContext, Input, Link, Output, SESSION};
 pub use environment::{clean_env, is_denied};
 pub use fact::{
-    ActivityKind, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces, TurnOutcome, Watched,
+    ActivityKind, ApprovalAnswer, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces,
+    TurnOutcome, Watched,
 };
 pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
 pub use moment::reset_time;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::bridge::{Bridge, BridgeContext};
-use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
+use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
 use crate::screen::{DialogRule, Screen, ScreenReading};
 use crate::seat::{Auth, SeatContext};
@@ -81,6 +81,25 @@ pub trait Provider: Send + Sync {
 
     /// Returns what our hook command prints for the program to read.
     fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String>;
+
+    /// Says whether this hook call is a permission question that is answered by what our command prints. The command
+    /// then waits for an answer; the program's own dialog may answer meanwhile.
+    fn asks_our_hook(&self, _event: &str, _stdin: &Value) -> bool {
+        false
+    }
+
+    /// Returns what our hook command prints to answer a permission question.
+    fn approval_answer(&self, _event: &str, _answer: &ApprovalAnswer<'_>) -> Option<String> {
+        None
+    }
+
+    /// Says whether a permission question is about one of our own tools.
+    fn is_own_tool(&self, tool: &str) -> bool {
+        let rest = tool.strip_prefix(self.tool_names().prefix);
+        rest.is_some_and(|it| {
+            !it.is_empty() && !it.contains("__") && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+        })
+    }
 
     /// Returns the files whose changes prove something.
     fn files_to_watch(&self, places: &SeatPlaces<'_>) -> Vec<Watched>;

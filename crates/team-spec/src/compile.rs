@@ -77,6 +77,7 @@ pub fn compile(source: &TeamSource, known: &Known) -> Result<Spec, SpecErrors> {
         objective: team.objective,
         goal: team.goal,
         fast: team.fast.is_some_and(|it| it.value),
+        approvals: team.approvals,
         seats,
     };
     spec.digest = spec.compute_digest();

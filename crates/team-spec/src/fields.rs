@@ -194,6 +194,39 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Returns a map of lists of texts, in the order of the file.
+    pub(crate) fn lists(&mut self, key: &str) -> Vec<(Located<String>, Vec<Located<String>>)> {
+        let Some(node) = self.value(key) else { return Vec::new() };
+        let Value::Map(entries) = node.value else {
+            let message =
+                format!("`{key}` must be a map of `name: [..]` lines, found {}", node.describe(self.text));
+            self.wrong(node.at, message, None);
+            return Vec::new();
+        };
+        let mut lists: Vec<(Located<String>, Vec<Located<String>>)> = Vec::new();
+        for (name, value) in entries {
+            let Some(name) = self.as_text(key, name) else { continue };
+            if lists.iter().any(|it| it.0.value == name.value) {
+                let hint = Some("keep one of the two".to_owned());
+                self.wrong(name.at, format!("{} stands twice", quoted(&name.value)), hint);
+                continue;
+            }
+            match value.value {
+                Value::Null => {}
+                Value::List(list) => {
+                    let texts = list.into_iter().filter_map(|it| self.as_text(&name.value, it)).collect();
+                    lists.push((name, texts));
+                }
+                _ => {
+                    let message =
+                        format!("`{}` must be a list, found {}", name.value, value.describe(self.text));
+                    self.wrong(value.at, message, None);
+                }
+            }
+        }
+        lists
+    }
+
     /// Returns a map of texts, in the order of the file.
     pub(crate) fn pairs(&mut self, key: &str) -> Vec<(Located<String>, Located<String>)> {
         let Some(node) = self.value(key) else { return Vec::new() };

@@ -8,6 +8,7 @@
 //! that is wrong, [`copy_into`] brings it below `.team/`. What people wrote is
 //! never changed.
 
+mod approvals;
 mod compile;
 mod copy;
 mod dotenv;
@@ -26,6 +27,7 @@ mod template;
 mod text;
 mod yaml;
 
+pub use approvals::{Approvals, Ruling};
 pub use compile::compile;
 pub use copy::{CopyError, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use team_model::{AgentName, Body, TeamKey};
 
+use crate::approvals::Approvals;
 use crate::known::{AuthMode, Effort, Tool};
 
 /// The name of the generated file in a team's directory.
@@ -41,6 +42,9 @@ pub struct Spec {
     pub goal: Option<String>,
     /// Whether agents ask their provider for faster answers.
     pub fast: bool,
+    /// Which permission questions are answered without a person.
+    #[serde(default, skip_serializing_if = "Approvals::is_empty")]
+    pub approvals: Approvals,
     /// The agents, by name of their files.
     pub seats: Vec<SpecSeat>,
 }

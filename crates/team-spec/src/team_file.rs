@@ -2,6 +2,7 @@
 
 use team_model::fold_case;
 
+use crate::approvals::{self, Approvals};
 use crate::error::{SpecError, quoted};
 use crate::fields::{Fields, Keys, Located};
 use crate::known::{Known, Lookup, list};
@@ -25,7 +26,6 @@ pub(crate) const KEYS: Keys = Keys {
         "notify",
         "capacity",
         "agents",
-        "approvals",
         "language",
     ],
     elsewhere: (role_file::ACCEPTED, "a role file, agents/<name>.md"),
@@ -41,6 +41,7 @@ pub(crate) const ACCEPTED: &[&str] = &[
     "dangerous_auto_approve",
     "fast",
     "session_name",
+    "approvals",
 ];
 
 /// The longest name of a team or its session, in characters.
@@ -57,6 +58,7 @@ pub(crate) struct TeamFile {
     pub(crate) default_model: Option<String>,
     pub(crate) fast: Option<Located<bool>>,
     pub(crate) session_name: Option<Located<String>>,
+    pub(crate) approvals: Approvals,
 }
 
 /// Reads TEAM.md; what is wrong goes to `errors`.
@@ -80,6 +82,7 @@ pub(crate) fn read(text: &Text, known: &Known, errors: &mut Vec<SpecError>) -> T
             .map(|it| it.value),
         fast: fields.truth("fast"),
         session_name: name(&mut fields, "session_name"),
+        approvals: approvals(&mut fields),
     };
     if let Some(backend) = fields.text("display_backend")
         && backend.value != "none"
@@ -111,6 +114,30 @@ fn name(fields: &mut Fields<'_>, key: &str) -> Option<Located<String>> {
         return None;
     }
     Some(name)
+}
+
+/// Which permission questions are answered without a person.
+fn approvals(fields: &mut Fields<'_>) -> Approvals {
+    let mut found = Approvals::default();
+    for (word, patterns) in fields.lists("approvals") {
+        let allows = word.value == "allow";
+        if !allows && word.value != "deny" {
+            let hint = "write `allow:` or `deny:`, each with a list of patterns".to_owned();
+            fields.wrong(word.at, format!("`approvals` has no {}", quoted(&word.value)), Some(hint));
+            continue;
+        }
+        for pattern in patterns {
+            match approvals::check(&pattern.value, allows) {
+                Ok(()) if allows => found.allow.push(pattern.value),
+                Ok(()) => found.deny.push(pattern.value),
+                Err(why) => {
+                    let hint = "write `Tool` or `Tool(pattern)`, for example `Bash(git status*)`".to_owned();
+                    fields.wrong(pattern.at, why, Some(hint));
+                }
+            }
+        }
+    }
+    found
 }
 
 fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, String)> {

@@ -189,3 +189,16 @@ fn a_team_in_one_paste_is_read_after_its_profile_was_made() {
     assert_eq!(spec.seats[0].model.to_string(), "m-1 (TEAM.md provider_models)");
     assert_eq!(spec.seats[0].profile.as_deref(), Some("work-login"));
 }
+
+#[test]
+fn rules_for_permission_questions_are_kept_in_their_order() {
+    let world = World::new();
+    world.team("TEAM.md", "---\napprovals:\n  allow: [Bash(git status*), 'WebFetch(https://x/*)']\n  deny:\n    - Edit(*.env)\n---\n");
+    let spec = world.compile().unwrap();
+    assert_eq!(spec.approvals.allow, ["Bash(git status*)", "WebFetch(https://x/*)"]);
+    assert_eq!(spec.approvals.deny, ["Edit(*.env)"]);
+    assert!(spec.to_json().contains("git status"));
+    let plain = World::new();
+    plain.team("TEAM.md", "---\n---\n");
+    assert!(!plain.compile().unwrap().to_json().contains("approvals"));
+}

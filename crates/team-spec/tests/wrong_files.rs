@@ -143,7 +143,6 @@ fn keys_of_later_versions_are_named() {
         "notify",
         "capacity",
         "agents",
-        "approvals",
         "language",
     ];
     for key in team_keys {
@@ -200,4 +199,18 @@ fn a_pipe_in_place_of_a_role_file_does_not_hang() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     assert!(world.errors().contains("this is not a file"));
+}
+
+#[test]
+fn rules_for_permission_questions_must_name_tools() {
+    for (rules, message) in [
+        ("approvals: off\n", "`approvals` must be a map"),
+        ("approvals:\n  alow: [Bash]\n", "`approvals` has no `alow`"),
+        ("approvals:\n  allow: Bash\n", "`allow` must be a list"),
+        ("approvals:\n  allow: ['*']\n", "a pattern that allows must name its tool"),
+        ("approvals:\n  deny: ['Bash(']\n", "`Bash(` is no pattern"),
+    ] {
+        let errors = team(rules);
+        assert!(errors.contains(message), "{rules}{errors}");
+    }
 }

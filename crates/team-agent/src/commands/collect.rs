@@ -26,6 +26,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &CollectArgs) -> Result<u8,
                 many => format!("Collected {many} results."),
             });
         });
+        for it in collected.waiting.iter().filter(|_| !ui.is_json()) {
+            ui.say(&format!("{} {}: run `{}`", it.kind, it.what, it.command));
+        }
         ui.lost().is_none()
     })?;
     Ok(code)

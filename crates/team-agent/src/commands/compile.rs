@@ -24,6 +24,11 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CompileArgs) -> Result<u8, 
             "Team {} ({}), tmux session {}",
             compiled.name, compiled.team, compiled.session_name
         ));
+        for (word, patterns) in [("Allowed", &compiled.allows), ("Denied", &compiled.denies)] {
+            if !patterns.is_empty() {
+                ui.paragraph(&format!("{word} unasked: "), &patterns.join(", "));
+            }
+        }
         if compiled.agents.is_empty() {
             ui.line("It has no agents: write a role file into its `agents` directory.");
             return;

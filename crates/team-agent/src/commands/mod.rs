@@ -1,5 +1,7 @@
 //! One file per command: its arguments, and what it shows.
 
+pub(crate) mod approvals;
+pub(crate) mod approve;
 pub(crate) mod attach;
 pub(crate) mod bridge;
 pub(crate) mod collect;

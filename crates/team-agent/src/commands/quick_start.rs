@@ -64,6 +64,9 @@ fn show_ready(ui: &Ui, started: &Started) {
     if !started.leader_bound {
         ui.line(&format!("no leader is bound: results wait in `{}`", paste("collect", Some(&started.team))));
     }
+    if !started.allows.is_empty() {
+        ui.paragraph("allowed unasked by TEAM.md: ", &started.allows.join(", "));
+    }
     for command in &started.attach_commands {
         ui.line(&format!("  {command}"));
     }

@@ -63,6 +63,8 @@ fn pretty(schema: &Value) -> String {
 /// All schemas by command.
 fn all() -> BTreeMap<String, Value> {
     let mut all: BTreeMap<String, Value> = [
+        answer::<ops::Approvals>("approvals"),
+        answer::<ops::Approved>("approve"),
         answer::<ops::Attach>("attach"),
         answer::<ops::Collected>("collect"),
         answer::<ops::Compiled>("compile"),

@@ -28,10 +28,12 @@ use crate::ui::Ui;
 Examples:
   team-agent send coder 'please look at src/main.rs'
   team-agent send --watch-result coder -f task.md
-  git diff | team-agent send reviewer -")]
+  git diff | team-agent send reviewer -
+  team-agent send --again m-17")]
 pub(crate) struct SendArgs {
     /// Who gets it: a name, several with commas, `all`, `leader`, or `<workspace>::<team>/<agent>`
-    to: String,
+    #[arg(required_unless_present = "again")]
+    to: Option<String>,
     /// The text; `-` reads standard input
     text: Option<String>,
     /// Read the text from this file
@@ -49,6 +51,13 @@ pub(crate) struct SendArgs {
     /// Your own id: the same id again is the same message
     #[arg(long, value_name = "ID")]
     id: Option<String>,
+    /// Send this message anew, which came back or of which nobody knows whether it came
+    #[arg(
+        long,
+        value_name = "MESSAGE",
+        conflicts_with_all = ["to", "text", "file", "watch_result", "id", "case", "reply_to"]
+    )]
+    again: Option<String>,
     /// A label for the case
     #[arg(long, value_name = "ID")]
     case: Option<String>,
@@ -72,9 +81,15 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, CliError> {
+    let step = args.wait.unwrap_or(ReceiptStep::Submitted);
+    if let Some(id) = &args.again {
+        let sent = context.look()?.send_again(id, step, args.timeout)?;
+        let failure = failure(context, args, &sent);
+        return Ok(ui.answer(&sent, failure.as_ref(), |ui| show(ui, context, &sent)));
+    }
     let text = text(args)?;
     let wanted = Wanted {
-        to: vec![args.to.clone()],
+        to: args.to.iter().cloned().collect(),
         text,
         id: args.id.clone(),
         case: args.case.clone(),
@@ -83,7 +98,6 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, Cli
         ..Wanted::default()
     };
     let mut engine: Engine = context.look()?;
-    let step = args.wait.unwrap_or(ReceiptStep::Submitted);
     let sent = engine.send(&wanted, step, args.timeout)?;
     let failure = failure(context, args, &sent);
     Ok(ui.answer(&sent, failure.as_ref(), |ui| show(ui, context, &sent)))
@@ -98,7 +112,13 @@ fn failure(context: &Context, args: &SendArgs, sent: &Sent) -> Option<CliError> 
         let why = it.receipt.reason.as_deref().map(|it| format!(": {it}")).unwrap_or_default();
         let message = format!("message {} to `{}` was {}{why}", it.message_id, it.to, it.receipt.step);
         let error = CliError::new(ErrorKind::User, &it.receipt.step, message);
-        return Some(error.with_hint(format!("run `{}` to see its way", explain(&it.message_id))));
+        let hint = match it.receipt.step.as_str() {
+            "returned" => {
+                format!("run `{}` to send it anew", context.paste(&format!("send --again {}", it.message_id)))
+            }
+            _ => format!("run `{}` to see its way", explain(&it.message_id)),
+        };
+        return Some(error.with_hint(hint));
     }
     let wanted = args.wait.filter(|_| !sent.reached)?;
     let error =

@@ -48,6 +48,11 @@ impl Core {
             Action::GiveUp(at) => self.give_up(&at),
             Action::Conclude(at) => self.conclude(&at),
             Action::Prove(at) => self.prove(&at),
+            Action::Weigh(at, id) => self.weigh(&at, id),
+            Action::LayAnswer(at, id) => {
+                self.lay_answer(&at, id);
+                Ok(())
+            }
             Action::LimitOver(at) => self.limit_over(&at),
             Action::Tell(key) => self.tell(&key),
             Action::StopServer => self.stop_server(),

@@ -246,6 +246,29 @@ impl Core {
         Ok(if shows(&text, &self.typed_text(at, &ids)?) { Draft::Ours } else { Draft::Another })
     }
 
+    /// The messages of a turn that a person stopped before its first word, if their text stands in the composer again.
+    pub(super) fn given_back(&mut self, at: &SeatKey) -> Vec<Event> {
+        let typed = |core: &Self| -> Option<Vec<MessageId>> {
+            let team = core.store.state.teams.get(&at.0)?;
+            let turn = team.seats.get(&at.1)?.turn.as_ref()?;
+            let by_keys = |id: &&MessageId| {
+                let receipt = team.message(id).and_then(|it| it.receipts.get(&at.1));
+                receipt.and_then(|it| it.attempt.as_ref()).is_some_and(|it| it.channel == Channel::Keys)
+            };
+            let ids: Vec<MessageId> = turn.messages.iter().filter(by_keys).cloned().collect();
+            (!ids.is_empty()).then_some(ids)
+        };
+        let Some(ids) = typed(self) else { return Vec::new() };
+        let Some(pane) = self.pane_of(at) else { return Vec::new() };
+        let Ok(Some(shown)) = self.terminal.screen(pane) else { return Vec::new() };
+        let (Some(Composer::Holds(text)), None) = self.composer(at, &shown) else { return Vec::new() };
+        if !self.typed_text(at, &ids).is_ok_and(|it| shows(&text, &it)) {
+            return Vec::new();
+        }
+        let back = |id| Event::MessageReturned { id, receiver: at.1.clone(), why: "interrupted".to_owned() };
+        ids.into_iter().map(back).collect()
+    }
+
     /// What is typed for these messages.
     fn typed_text(&self, at: &SeatKey, ids: &[MessageId]) -> Result<Arc<str>, EngineError> {
         let Some(team) = self.store.state.teams.get(&at.0) else { return Ok(Arc::default()) };

@@ -13,6 +13,7 @@ use team_model::{
 };
 use team_tmux::{Fence, Pane, ServerInfo, Terminal};
 
+use super::approve::end_questions;
 use super::plan::{Action, Lane, Observed, SeatKey, Seen, TypingTimes, plan};
 use super::records::Records;
 use crate::clock::Clock;
@@ -155,6 +156,11 @@ impl Core {
     /// The state as far as it was read.
     pub fn state(&self) -> &State {
         &self.store.state
+    }
+
+    /// Whether it is to die at once.
+    pub fn is_dead(&self) -> bool {
+        self.fail.is_dead()
     }
 
     /// The tmux server in use.
@@ -350,6 +356,7 @@ impl Core {
                     lost.push((key.clone(), Event::ToolsLost { spawn: spawn.id }));
                 }
                 look.limit_ends = seat.limit_ends().map(|it| now + (it - wall).to_std().unwrap_or_default());
+                end_questions(&self.workspace, &at, seat, &mut look);
                 settle_lane(&mut look, team, &at, now);
                 live.insert(at, look);
             }

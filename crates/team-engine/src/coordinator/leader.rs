@@ -98,6 +98,7 @@ fn sentence(team: &Team) -> String {
         parts.push(format!("{messages} {plural}: run `team-agent inbox leader`"));
     }
     let other = |it: &&Untold| !matches!(it.cause, NoticeCause::Result | NoticeCause::Message);
+    let asks = |agent: &str| team.find_seat(agent).is_some_and(|(_, it)| !it.approvals.is_empty());
     for it in team.untold.iter().filter(other).take(5) {
         parts.push(match it.cause {
             NoticeCause::Exit => {
@@ -106,8 +107,14 @@ fn sentence(team: &Team) -> String {
             NoticeCause::StartFailed => {
                 format!("{} did not start: run `team-agent explain {}`", it.about, it.about)
             }
+            NoticeCause::Approval if asks(&it.about) => {
+                format!("{} asks for permission: run `team-agent approvals`", it.about)
+            }
             NoticeCause::Approval => {
                 format!("{} waits for a person: run `team-agent attach {}`", it.about, it.about)
+            }
+            NoticeCause::Limit => {
+                format!("{} is at its provider's limit: run `team-agent status`", it.about)
             }
             NoticeCause::Human => {
                 format!("question {} waits for a person: run `team-agent status`", it.about)

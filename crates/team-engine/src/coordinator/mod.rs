@@ -4,6 +4,7 @@
 //! It sleeps until the log, a program's record, its socket, a process or a time limit has something new.
 
 mod act;
+mod approve;
 mod composer;
 mod conclude;
 mod core;
@@ -241,6 +242,9 @@ impl Running {
                 _ = woken.recv() => {}
                 Some(asked) = asked.recv() => {
                     let answer = self.core.answer(&asked.line, asked.peer);
+                    if self.core.is_dead() {
+                        die();
+                    }
                     let _ = asked.back.send(answer);
                     self.core.stay_until(None);
                 }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use team_model::{
-    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReadyFact, ReceiptStep, Seat, SeatState,
-    Spawn, SpawnMode, State, Team, TeamKey, TeamState,
+    ActivityKind, AgentName, Cause, Channel, HoldReason, MessageId, ReadyFact, ReceiptStep, RequestId, Seat,
+    SeatState, Spawn, SpawnMode, State, Team, TeamKey, TeamState,
 };
 
+use super::approve::questions;
 pub use super::seen::{Blocked, Lane, SeatKey, Seen, Typed, TypingTimes};
 
 /// How long a start may take.
@@ -70,6 +71,10 @@ pub enum Action {
     Conclude(SeatKey),
     /// Prove a composer empty that may still hold an earlier text.
     Prove(SeatKey),
+    /// Answer a permission question if a rule does.
+    Weigh(SeatKey, RequestId),
+    /// Lay an answer that was decided where the program's side waits for it.
+    LayAnswer(SeatKey, RequestId),
     /// Record that a provider's limit has ended.
     LimitOver(SeatKey),
     /// Tell the leader in its pane.
@@ -135,6 +140,9 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
             if seat.state.is_live() && supervise(&mut plan, &at, seat, look, now) {
                 continue;
             }
+            if seat.state.is_live() {
+                questions(&mut plan, &at, seat, look);
+            }
             if limit(&mut plan, &at, seat, look, now) {
                 continue;
             }
@@ -165,7 +173,9 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
     if !sends.is_empty() {
         plan.actions.push(Action::Send(sends));
     }
-    for key in &seen.leader_ready {
+    // What a rule answers is no news for the leader.
+    let weighing = plan.actions.iter().any(|it| matches!(it, Action::Weigh(..)));
+    for key in seen.leader_ready.iter().filter(|_| !weighing) {
         plan.actions.push(Action::Tell(key.clone()));
     }
     if !needed {

@@ -127,6 +127,10 @@ impl Core {
                     (true, Some(since)) => records.wake = earlier(records.wake, since + STATUS_GRACE),
                     (false, _) => work.idle_since = None,
                 }
+                if let Some(file) = work.seat.as_ref().filter(|_| !seat.approvals.is_empty()) {
+                    let closed = super::approve::closed_by(seat, &file.seat_dir, &events);
+                    events.splice(0..0, closed);
+                }
                 if !events.is_empty() {
                     found.push((at.clone(), events));
                 }
@@ -140,7 +144,12 @@ impl Core {
         self.records = records;
         let by = self.by();
         let any = !found.is_empty();
-        for (at, events) in found {
+        for (at, mut events) in found {
+            let stopped = |it: &Event| matches!(it, Event::TurnEnded { outcome: TurnOutcome::Interrupted, proof, .. } if proof.source == "status_file");
+            if events.iter().any(stopped) {
+                let back = self.given_back(&at);
+                events.splice(0..0, back);
+            }
             self.store.observe(self.clock.now(), &by, Some(&at.0), events)?;
         }
         if any {
@@ -262,7 +271,12 @@ impl Tracked {
                         && says_something_new(seat, kind)
                     {
                         let proof = Proof { source: "status_file".to_owned(), record: word(kind) };
-                        events.extend(facts::event(spawn, fact, proof, written, now));
+                        let event = facts::event(spawn, fact, proof, written, now);
+                        let unclear = event.as_ref().and_then(|it| unclear(seat, it));
+                        events.extend(event);
+                        events.extend(
+                            unclear.map(|reason| Event::ProviderClassifyUnsupported { spawn, reason }),
+                        );
                     }
                 }
             }
@@ -297,6 +311,12 @@ impl Tracked {
         bytes.truncate(end);
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// The reason why nobody can tell what a seat does, where that is another one than was written before.
+fn unclear(seat: &Seat, event: &Event) -> Option<String> {
+    let Event::ActivityObserved { activity: ActivityKind::Unknown, reason, .. } = event else { return None };
+    reason.clone().filter(|it| seat.unsupported.as_ref() != Some(it))
 }
 
 fn word(kind: &Shown) -> String {
@@ -346,11 +366,16 @@ fn transcript_event(
     let step = |id: &MessageId| {
         team.message(id).and_then(|it| it.receipts.get(&at.1)).filter(|it| it.attempts > 0).map(|it| it.step)
     };
+    let repeated = |id: &MessageId| {
+        let receipt = team.message(id).and_then(|it| it.receipts.get(&at.1));
+        receipt.is_some_and(|it| it.attempts > 1)
+    };
     let mut submitted = |text: &str, in_turn: bool, record: &str| {
         for id in find_message_ids(text) {
             let new = match step(&id) {
-                Some(ReceiptStep::Sending) => !told,
-                Some(ReceiptStep::Unknown) => true,
+                // What is read of an earlier time may tell of an earlier attempt.
+                Some(ReceiptStep::Sending) => !told && (live || !repeated(&id)),
+                Some(ReceiptStep::Unknown) => live || !repeated(&id),
                 Some(ReceiptStep::Submitted) => in_turn,
                 _ => false,
             };

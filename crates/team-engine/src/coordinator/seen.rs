@@ -2,10 +2,11 @@
 //!
 //! Knows times and states. Must not know tmux, files or processes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use team_model::{AgentName, HoldReason, MessageId, SpawnId, TeamKey};
+use team_model::{AgentName, HoldReason, MessageId, RequestId, SpawnId, TeamKey};
 
 /// A seat of a team.
 pub type SeatKey = (TeamKey, AgentName);
@@ -53,6 +54,12 @@ pub struct Seen {
     pub deaf: bool,
     /// Whether what comes over its bell is handed on only while it is idle, and never by keys.
     pub bridged: bool,
+    /// Its open questions, by what their programs call them.
+    pub questions: BTreeMap<RequestId, String>,
+    /// Questions that were compared with the rules.
+    pub weighed: BTreeSet<RequestId>,
+    /// Questions whose answer was laid.
+    pub laid: BTreeSet<RequestId>,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
 }

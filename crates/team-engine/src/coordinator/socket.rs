@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use team_model::{By, State, TeamKey};
+use team_model::{By, Decision, RequestId, State, TeamKey};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::core::Core;
-use crate::decide::{self, Refusal};
+use crate::decide::{self, AnswerCommand, Refusal};
 use crate::error::EngineError;
 use crate::process;
 
@@ -29,6 +29,20 @@ pub enum Request {
     Delete {
         /// Which.
         team: String,
+    },
+    /// Answer a permission question.
+    Approve {
+        /// The team.
+        team: String,
+        /// The agent that asks.
+        agent: String,
+        /// The question.
+        request: RequestId,
+        /// The answer.
+        decision: Decision,
+        /// What the model is told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
 }
 
@@ -49,7 +63,7 @@ pub struct Answer {
 }
 
 /// What a request comes to: a state, a team and whether it is to be at once become events.
-type Decision = fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>;
+type Plan = fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>;
 
 /// Opens the socket, private to this user.
 pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
@@ -91,14 +105,32 @@ impl Core {
             let message = format!("agent `{agent}` may not do this: it is for a person or the leader");
             return Err(Refusal::new("not_allowed", message).into());
         }
-        let (team, events): (&String, Decision) = match request {
+        if crate::seat::is_marked(peer) {
+            return Err(Refusal::new(
+                "not_allowed",
+                "an agent may not do this: it is for a person or the leader",
+            )
+            .into());
+        }
+        let key = |team: &String| TeamKey::new(team).map_err(|it| Refusal::new("bad_name", it.to_string()));
+        let (team, events): (&String, Plan) = match request {
             Request::Shutdown { team, .. } => (team, decide::plan_stop),
             Request::Delete { team } => (team, |state, key, _| decide::delete_team(state, key)),
+            Request::Approve { team, agent, request, decision, message } => {
+                let command = AnswerCommand {
+                    team: key(team)?,
+                    agent: agent.clone(),
+                    request: *request,
+                    decision: *decision,
+                    by: "person",
+                    pattern: None,
+                    message: message.clone(),
+                };
+                return self.answer_question(&command, &By::Person);
+            }
         };
         let now = matches!(request, Request::Shutdown { now: true, .. });
-        let key = TeamKey::new(team)
-            .map_err(|error| Refusal::new("bad_name", error.to_string()))
-            .map_err(EngineError::from)?;
+        let key = key(team)?;
         let at = self.clock.now();
         self.store.decide(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
     }

@@ -3,10 +3,14 @@
 //! Nothing here reads a clock, a file or a process: what is needed comes in as an argument, so that every rule is one
 //! call in a test.
 
+mod again;
+mod approval;
 mod message;
 mod result;
 mod team;
 
+pub use again::{AgainCommand, send_again};
+pub use approval::{AnswerCommand, AnswerTo, answer_approval};
 pub use message::{
     Address, PriorMessage, SendCommand, SendOutcome, Sender, SentMessage, accept_message, near_names,
     resolve, unknown_agent,

@@ -19,6 +19,19 @@ const SHUTDOWN: Duration = Duration::from_secs(20);
 /// How long a coordinator may take to end after it said so.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
+/// The words with which the coordinator refuses.
+const CODES: &[&str] = &[
+    "not_allowed",
+    "team_running",
+    "no_such_team",
+    "unknown_agent",
+    "no_such_request",
+    "closed",
+    "already_answered",
+    "no_channel",
+    "not_as_asked",
+];
+
 /// A team that was shut down.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ShutDown {
@@ -62,12 +75,13 @@ pub struct AttachTarget {
 }
 
 impl Engine {
-    fn ask(&self, request: &Request) -> Result<(), EngineError> {
+    pub(super) fn ask(&self, request: &Request) -> Result<(), EngineError> {
         // The coordinator asks the kernel who its caller is. Who is an agent's by its own word is one all the same.
         if self.caller != super::Caller::Person {
             let what = match request {
                 Request::Shutdown { .. } => "shut a team down",
-                _ => "do this",
+                Request::Delete { .. } => "delete a team",
+                Request::Approve { .. } => "answer a permission question",
             };
             return Err(Refusal::new("not_allowed", format!("an agent may not {what}: it is for a person"))
                 .with_hint("report what you have, and ask the leader: send to `leader`")
@@ -79,12 +93,7 @@ impl Engine {
         if answer.ok {
             return Ok(());
         }
-        let code = match answer.code.as_deref() {
-            Some("not_allowed") => "not_allowed",
-            Some("team_running") => "team_running",
-            Some("no_such_team") => "no_such_team",
-            _ => "refused",
-        };
+        let code = CODES.iter().find(|it| Some(**it) == answer.code.as_deref()).unwrap_or(&"refused");
         Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
     }
 

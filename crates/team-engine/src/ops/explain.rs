@@ -142,6 +142,9 @@ impl Engine {
         } else {
             format!("message {id} - {}", parts.join(", "))
         };
+        let lost = receipts.iter().any(|(_, it)| matches!(it.step.as_str(), "returned" | "unknown"));
+        let again = crate::decide::command_for(&format!("send --again {id}"), &key);
+        let because = if lost { format!("{because}; `{again}` sends it anew") } else { because };
         Ok(Explained {
             about: id.to_string(),
             kind: "message".to_owned(),

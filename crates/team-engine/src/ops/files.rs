@@ -84,6 +84,12 @@ pub struct Compiled {
     pub session_name: String,
     /// The digest over everything that has a meaning.
     pub digest: String,
+    /// Patterns of permission questions that are allowed without a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allows: Vec<String>,
+    /// Patterns of permission questions that are denied without a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denies: Vec<String>,
     /// Its seats.
     pub agents: Vec<CompiledSeat>,
 }
@@ -165,6 +171,8 @@ pub fn compile(workspace: &Path, dir: Option<&Path>, team_id: Option<&str>) -> R
         name: spec.name.clone(),
         session_name: spec.session_name.clone(),
         digest: spec.digest.clone(),
+        allows: spec.approvals.allow.clone(),
+        denies: spec.approvals.deny.clone(),
         agents,
     })
 }

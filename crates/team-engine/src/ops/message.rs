@@ -207,20 +207,31 @@ impl Engine {
             // Accepted: from here on it will be delivered, also if no coordinator can be started from here.
             let _ = guardian::ensure(&self.workspace);
         }
+        self.follow_sent(key, &outcome, step, wait)?;
+        self.show_sent(key, &outcome, args, text.cleaned, step)
+    }
+
+    /// Follows messages until all receivers have reached a step, or can no longer, or the time is over.
+    pub(super) fn follow_sent(
+        &mut self,
+        key: &TeamKey,
+        outcome: &SendOutcome,
+        step: ReceiptStep,
+        wait: Duration,
+    ) -> Result<(), EngineError> {
         let limit = self.clock.elapsed() + wait;
         while self.clock.elapsed() < limit {
             let pause = limit.min(self.clock.elapsed() + LOOK_AGAIN);
-            if self.follow_until(pause, |state| arrived(state, key, &outcome, step).then_some(()))?.is_some()
-            {
+            if self.follow_until(pause, |state| arrived(state, key, outcome, step).then_some(()))?.is_some() {
                 break;
             }
             // The one that took it may have stepped aside since.
             let _ = guardian::ensure(&self.workspace);
         }
-        self.show_sent(key, &outcome, args, text.cleaned, step)
+        Ok(())
     }
 
-    fn show_sent(
+    pub(super) fn show_sent(
         &self,
         key: &TeamKey,
         outcome: &SendOutcome,
@@ -319,6 +330,10 @@ impl Engine {
                         found.step = ReceiptStep::Answered;
                         found.why = None;
                     }
+                }
+                Event::MessageAgain { receiver, .. } if receiver == *agent => {
+                    found.step = ReceiptStep::Accepted;
+                    found.why = None;
                 }
                 Event::MessageUnknown { receiver, why, .. } if receiver == *agent => {
                     found.step = ReceiptStep::Unknown;

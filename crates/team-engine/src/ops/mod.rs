@@ -1,5 +1,7 @@
 //! Operations: what a command or a tool does. Each fetches plain data or carries out one wish.
 
+mod again;
+mod approval;
 mod doctor;
 mod end;
 mod explain;
@@ -25,6 +27,7 @@ use crate::seat_file::{SEAT_VARIABLE, SeatFile};
 use crate::store::Store;
 use crate::workspace::{self, Workspace, WorkspaceError};
 
+pub use approval::{ApprovalShown, Approvals, Approved};
 pub use doctor::{Check, CheckLevel, Doctor, ProgramFound, doctor, programs};
 pub use end::{Attach, AttachTarget, Deleted, ShutDown};
 pub use explain::{Explained, StepShown};

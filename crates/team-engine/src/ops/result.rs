@@ -10,6 +10,7 @@ use serde::Serialize;
 use team_model::{Artifacts, Event, ReportStatus, ResultId, TeamKey};
 
 use super::message::Text;
+use super::status::Attention;
 use super::{Caller, Engine};
 use crate::decide::{self, Refusal, ReportCommand};
 use crate::error::EngineError;
@@ -62,6 +63,9 @@ pub struct Collected {
     pub collected: usize,
     /// Each, oldest first.
     pub results: Vec<ResultShown>,
+    /// What else waits for a person, each with the command to run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Attention>,
 }
 
 /// Results, collected or not.
@@ -188,8 +192,11 @@ impl Engine {
         }
         let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
         let results: Vec<_> = results.into_iter().map(|(_, it)| it).collect();
-        let collected = Collected { collected: results.len(), results };
+        let for_people = |it: &Attention| !matches!(it.kind.as_str(), "results" | "stopped" | "coordinator");
+        let waiting = self.status(None)?.attention.into_iter().filter(for_people).collect();
+        let collected = Collected { collected: results.len(), results, waiting };
         if show(&collected) && !ids.is_empty() {
+            let store = self.store_mut()?;
             store.decide(now, &by, Some(&key), |state| decide::collect(state, &key, Some(&ids)))?;
         }
         Ok(collected)

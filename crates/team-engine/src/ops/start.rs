@@ -73,6 +73,9 @@ pub struct Started {
     pub agents: Vec<SeatProgress>,
     /// Whether a leader is bound.
     pub leader_bound: bool,
+    /// Patterns of permission questions that are allowed without a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allows: Vec<String>,
 }
 
 impl Engine {
@@ -105,7 +108,7 @@ impl Engine {
         // Checked against the log before the environment of an earlier start is replaced.
         decide::start_team(&engine.store()?.state, &command)?;
         launch::capture_env(&engine.workspace, &key)?;
-        wish::keep(&engine.workspace, &command)?;
+        wish::keep(&engine.workspace, &command, &spec.approvals)?;
         let (now, by) = (engine.clock.now(), engine.by());
         engine
             .store_mut()?
@@ -127,7 +130,7 @@ impl Engine {
         check_environment(&spec)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
-        wish::keep(&engine.workspace, &command)?;
+        wish::keep(&engine.workspace, &command, &spec.approvals)?;
         let resumable = engine.resumable(&key);
         let (now, by) = (engine.clock.now(), engine.by());
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
@@ -250,6 +253,7 @@ impl Engine {
             attach_commands: attach_commands(key, team.seats.keys()),
             agents,
             leader_bound: team.leader.bound.is_some(),
+            allows: wish::approvals(&self.workspace, key).allow,
         })
     }
 }

@@ -53,7 +53,7 @@ pub struct Status {
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attention {
-    /// `awaiting_approval`, `awaiting_trust`, `question`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
+    /// `awaiting_approval`, `awaiting_trust`, `limited`, `question`, `returned`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
     pub kind: String,
     /// The agent that it is about.
     pub agent: Option<String>,
@@ -297,7 +297,15 @@ fn attention(
                 .as_ref()
                 .map(|it| format!("its program asks: {}", it.replace('_', " ")));
             let what = asked.or(reason).unwrap_or_else(|| "its program asks a question".to_owned());
-            add(kind, Some(name), format!("{name}: {what}"), &format!("attach {name} --type"));
+            let words = match question(team, name) {
+                Some(id) => format!("approve {name} {id} --allow"),
+                None => format!("attach {name} --type"),
+            };
+            add(kind, Some(name), format!("{name}: {what}"), &words);
+        } else if kind == "limited" {
+            let until = agent.activity.until.as_ref().map(|it| format!(" until {it}")).unwrap_or_default();
+            let what = format!("{name}: its provider's limit is reached{until}; messages wait");
+            add(kind, Some(name), what, &format!("explain {name}"));
         } else if agent.session.state == "failed" {
             let what = agent.session.reason.as_deref().unwrap_or("it did not start");
             add("failed", Some(name), format!("{name}: {what}"), &format!("explain {name}"));
@@ -316,6 +324,13 @@ fn attention(
         };
         let what = format!("{id} from {}: {}{choices}", it.agent, it.question);
         add("question", Some(it.agent.as_str()), what, &words);
+    }
+    for message in team.messages.values() {
+        for (agent, it) in message.receipts.iter().filter(|(_, it)| it.step == ReceiptStep::Returned) {
+            let why = it.why.as_deref().unwrap_or("it came back");
+            let what = format!("{} to {agent} was given back: {why}", message.id);
+            add("returned", Some(agent.as_str()), what, &format!("send --again {}", message.id));
+        }
     }
     match team.results.uncollected.len() {
         0 => {}
@@ -336,9 +351,16 @@ fn attention(
     found
 }
 
+/// The oldest open question of an agent that a command can answer.
+fn question(team: &Team, name: &str) -> Option<team_model::RequestId> {
+    let (_, seat) = team.seats.iter().find(|(it, _)| it.as_str() == name)?;
+    let (id, open) = seat.approvals.iter().find(|(_, it)| it.answering.is_none())?;
+    open.key.as_ref().map(|_| *id)
+}
+
 /// What a seat's program asks permission for: the tool, and what it would do with it.
 fn asked(store: &Store, seat: &Seat) -> Option<String> {
-    let (id, approval) = seat.approvals.first_key_value()?;
+    let (id, approval) = seat.approvals.iter().find(|(_, it)| it.answering.is_none())?;
     let input = match store.line(id.0).ok().flatten().map(|it| it.event.0) {
         Some(Event::ApprovalRequested { input, .. }) => input,
         _ => None,

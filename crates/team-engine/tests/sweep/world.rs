@@ -169,7 +169,7 @@ impl World {
             leader: None,
             seats: (1..=self.plot.agents).map(seat).collect(),
         };
-        wish::keep(&self.workspace, &command).unwrap();
+        wish::keep(&self.workspace, &command, &team_spec::Approvals::default()).unwrap();
         let start = |state: &State| Ok((decide::start_team(state, &command)?, ()));
         self.store.decide(self.clock.now(), &By::Person, Some(team), start).unwrap();
     }

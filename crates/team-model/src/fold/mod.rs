@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-4";
+pub const FOLD_FORMAT: &str = "state-5";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;
@@ -83,6 +83,7 @@ impl State {
             | Event::TurnEnded { .. }
             | Event::ActivityObserved { .. }
             | Event::ApprovalRequested { .. }
+            | Event::ApprovalAnswering { .. }
             | Event::ApprovalClosed { .. }
             | Event::ProviderClassifyUnsupported { .. } => self.observe(at, team, event),
             Event::MessageAccepted { id, body, .. } => {
@@ -116,6 +117,7 @@ impl State {
             | Event::MessageSubmitted { .. }
             | Event::MessageNotSent { .. }
             | Event::MessageUnknown { .. }
+            | Event::MessageAgain { .. }
             | Event::MessageReturned { .. }
             | Event::MessageRefused { .. }
             | Event::MessageWithdrawn { .. }
@@ -231,6 +233,7 @@ fn spawn_of(event: &Event) -> Option<SpawnId> {
         | Event::TurnEnded { spawn, .. }
         | Event::ActivityObserved { spawn, .. }
         | Event::ApprovalRequested { spawn, .. }
+        | Event::ApprovalAnswering { spawn, .. }
         | Event::ApprovalClosed { spawn, .. }
         | Event::ProviderClassifyUnsupported { spawn, .. } => Some(*spawn),
         _ => None,

@@ -1,11 +1,19 @@
 //! What observations change in a seat: its process, session, turns, activity, and the receipts these prove.
 
+use chrono::{DateTime, Utc};
+
 use super::At;
-use crate::state::{Activity, Approval, ReceiptStep, Seat, SeatState, Session, Team, Turn};
+use crate::state::{
+    Activity, Answering, Approval, EXITED, IN_PANE, ReceiptStep, Seat, SeatState, Session, TURN_ENDED, Team,
+    Turn,
+};
 use crate::{
     ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId,
     TurnOutcome,
 };
+
+/// How many closed questions a seat remembers, so that who comes late is told how they ended.
+const CLOSED_QUESTIONS: usize = 16;
 
 impl Team {
     pub(super) fn observe(&mut self, at: At, agent: &AgentName, event: &Event) {
@@ -13,6 +21,7 @@ impl Team {
         let mut begun = Vec::new();
         let mut ended = None;
         let mut asked = false;
+        let mut limited_anew = false;
         let Some(spawn) = seat.spawn.as_mut() else { return };
         match event {
             Event::SpawnOpened { pane, pid, .. } => {
@@ -34,7 +43,7 @@ impl Team {
             }
             Event::ProviderExited { code, signal, .. } => {
                 spawn.exited = Some((*code, *signal));
-                seat.approvals.clear();
+                seat.close_questions(|_, _| true, EXITED);
                 seat.activity = at.activity(ActivityKind::Unknown, Some("the program has ended"), None);
             }
             Event::SessionStarted { native, .. } => {
@@ -56,7 +65,7 @@ impl Team {
                 if let Some(turn) = seat.turn.take() {
                     ended = Some((turn.messages, TurnOutcome::Interrupted));
                 }
-                seat.approvals.clear();
+                seat.close_questions(|_, _| true, TURN_ENDED);
                 seat.ready(at);
             }
             // Without a turn its status says when it is idle again.
@@ -84,7 +93,7 @@ impl Team {
                 seat.turns += 1;
                 // A question that was asked while no turn was known is one of this turn, whose beginning came late.
                 if ended.is_some() || seat.approvals.is_empty() {
-                    seat.approvals.clear();
+                    seat.close_questions(|_, _| true, TURN_ENDED);
                     seat.activity = at.activity(ActivityKind::Working, None, Some(proof));
                 }
                 begun.clone_from(messages);
@@ -95,7 +104,12 @@ impl Team {
                     ended = Some((turn.messages.clone(), *outcome));
                     seat.last_turn = Some(turn);
                 }
-                seat.approvals.clear();
+                // A turn goes on only once its questions are answered, and a person stops it where they are asked.
+                let how = if *outcome == TurnOutcome::Error { TURN_ENDED } else { IN_PANE };
+                seat.close_questions(|_, _| true, how);
+                if *outcome == TurnOutcome::Answer {
+                    seat.limit_told = None;
+                }
                 let reason = match outcome {
                     TurnOutcome::Answer => None,
                     TurnOutcome::Interrupted => Some("the turn was interrupted"),
@@ -106,7 +120,11 @@ impl Team {
             Event::ActivityObserved { activity, reason, until, at: written, proof, .. } => {
                 // A record written before the line we know of is old news.
                 let stale = written.is_some_and(|it| seat.activity.since.is_some_and(|since| it < since))
-                    && seat.activity.proof.as_ref().is_some_and(|it| it.source == "hook");
+                    && seat
+                        .activity
+                        .proof
+                        .as_ref()
+                        .is_some_and(|it| matches!(it.source.as_str(), "hook" | "channel"));
                 if *activity == ActivityKind::Idle {
                     spawn.needs.remove(&ReadyFact::StatusIdle);
                 }
@@ -118,29 +136,61 @@ impl Team {
                     seat.activity =
                         Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
                     if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
-                        seat.approvals.clear();
+                        seat.close_questions(|_, _| true, IN_PANE);
+                    }
+                    if *activity == ActivityKind::Limited {
+                        limited_anew = seat.hears_of_limit(*until);
                     }
                 }
                 seat.ready(at);
             }
-            Event::ApprovalRequested { tool, proof, .. } => {
-                seat.approvals.insert(RequestId(at.seq), Approval { tool: tool.clone(), since: Some(at.ts) });
+            Event::ApprovalRequested { tool, key, proof, .. } => {
+                let asking =
+                    Approval { tool: tool.clone(), since: Some(at.ts), key: key.clone(), answering: None };
+                seat.approvals.insert(RequestId(at.seq), asking);
                 seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
                 asked = true;
             }
-            Event::ApprovalClosed { .. } => {
-                seat.approvals.clear();
-                if seat.activity.kind == ActivityKind::AwaitingApproval {
+            Event::ApprovalAnswering { request, decision, by, .. } => {
+                if let Some(open) = seat.approvals.get_mut(request).filter(|it| it.answering.is_none()) {
+                    open.answering = Some(Answering { decision: *decision, by: by.clone() });
+                    seat.own_allowed += u32::from(by == "own_tool");
+                }
+            }
+            Event::ApprovalClosed { request, key, how, .. } => {
+                seat.close_questions(
+                    |id, it| match (request, key) {
+                        (Some(wanted), _) => id == wanted,
+                        (None, Some(key)) => it.key.as_ref() == Some(key),
+                        (None, None) => true,
+                    },
+                    how,
+                );
+                if seat.activity.kind == ActivityKind::AwaitingApproval && seat.approvals.is_empty() {
                     let kind = if seat.turn.is_some() { ActivityKind::Working } else { ActivityKind::Idle };
-                    seat.activity = at.activity(kind, None, None);
+                    let proof = Proof { source: "channel".to_owned(), record: how.clone() };
+                    seat.activity = at.activity(kind, None, Some(&proof));
                 }
             }
             Event::ProviderClassifyUnsupported { reason, .. } => {
-                seat.activity = at.activity(ActivityKind::Unknown, Some(reason), None);
+                seat.unsupported = Some(reason.clone());
+                if seat.activity.kind != ActivityKind::Unknown
+                    || seat.activity.reason.as_ref() != Some(reason)
+                {
+                    seat.activity = at.activity(ActivityKind::Unknown, Some(reason), None);
+                }
             }
             _ => {}
         }
-        let open = !seat.approvals.is_empty();
+        let open = seat.approvals.values().any(|it| it.answering.is_none());
+        // A turn that is tried at a limit does not end it.
+        let by_time = |it: &Proof| it.source == "clock";
+        let over = seat.limit_told.is_none() || seat.activity.proof.as_ref().is_some_and(by_time);
+        if limited_anew {
+            self.tell(at, NoticeCause::Limit, agent.as_str());
+        } else if over {
+            self.untold.retain(|it| it.cause != NoticeCause::Limit || it.about != agent.as_str());
+        }
         self.tell_of_questions(at, agent, asked, open);
         if let Some((messages, outcome)) = ended {
             self.answer(agent, &messages, outcome);
@@ -191,12 +241,39 @@ impl Seat {
         }
     }
 
+    /// Closes questions, and remembers the last ones.
+    pub(super) fn close_questions(&mut self, is: impl Fn(&RequestId, &Approval) -> bool, how: &str) {
+        let closed: Vec<RequestId> =
+            self.approvals.iter().filter(|(id, it)| is(id, it)).map(|(id, _)| *id).collect();
+        for id in closed {
+            let Some(open) = self.approvals.remove(&id) else { continue };
+            self.closed_questions.push_back((id, open.end(how)));
+            while self.closed_questions.len() > CLOSED_QUESTIONS {
+                self.closed_questions.pop_front();
+            }
+        }
+    }
+
+    /// Says whether a limit is one that the leader has not heard of: of one without an end it hears once until a turn
+    /// ends well.
+    fn hears_of_limit(&mut self, until: Option<DateTime<Utc>>) -> bool {
+        let known = match (self.limit_told, until) {
+            (None, _) => false,
+            (Some(Some(told)), Some(now)) => told == now,
+            (Some(_), _) => true,
+        };
+        if !known {
+            self.limit_told = Some(until);
+        }
+        !known
+    }
+
     pub(super) fn stop(&mut self, at: At, cause: Cause) {
         self.state = SeatState::Stopped { cause };
         self.since = Some(at.ts);
         self.stopping = None;
         self.turn = None;
-        self.approvals.clear();
+        self.close_questions(|_, _| true, EXITED);
         self.dirty = None;
         self.activity = at.activity(ActivityKind::Unknown, Some("stopped"), None);
     }

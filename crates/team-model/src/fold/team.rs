@@ -2,8 +2,8 @@
 
 use super::At;
 use crate::state::{
-    Attempt, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat, SeatState, Session, Spawn, Task,
-    Team, TeamState, Untold,
+    Attempt, EXITED, Leader, Message, Question, Receipt, ReceiptStep, Report, Seat, SeatState, Session,
+    Spawn, Task, Team, TeamState, Untold,
 };
 use crate::{
     ActivityKind, AgentName, Cause, Event, HoldReason, MessageId, NoticeCause, ReportStatus, ResultId,
@@ -101,6 +101,12 @@ impl Team {
                 }
                 self.settle();
             }
+            Event::MessageAgain { id, receiver } => self.receipt(id, receiver, |it| {
+                if it.step.may_become(ReceiptStep::Accepted) && it.step.is_settled() {
+                    it.step = ReceiptStep::Accepted;
+                    it.why = None;
+                }
+            }),
             Event::MessageReturned { id, receiver, why } => {
                 self.close(id, receiver, ReceiptStep::Returned, why);
             }
@@ -186,6 +192,10 @@ impl Team {
             last_turn: None,
             turns: 0,
             approvals: std::collections::BTreeMap::new(),
+            closed_questions: std::collections::VecDeque::new(),
+            own_allowed: 0,
+            limit_told: None,
+            unsupported: None,
             dirty: None,
             last_lines: Vec::new(),
             closed: std::collections::VecDeque::new(),
@@ -224,7 +234,7 @@ impl Team {
                 seat.since = Some(at.ts);
                 seat.stopping = None;
                 seat.turn = None;
-                seat.approvals.clear();
+                seat.close_questions(|_, _| true, EXITED);
                 seat.last_lines.clone_from(last_lines);
                 seat.activity = at.activity(ActivityKind::Unknown, Some("failed"), None);
                 let agent = agent.clone();
@@ -257,6 +267,7 @@ impl Team {
                 seat.since = Some(at.ts);
                 seat.dirty = None;
                 seat.turn = None;
+                seat.own_allowed = 0;
                 seat.activity = at.activity(ActivityKind::Unknown, Some("starting"), None);
             }
             Event::LaneCleared { .. } => seat.dirty = None,
@@ -353,12 +364,10 @@ impl Team {
     pub(super) fn submitted(&mut self, id: &MessageId, receiver: &AgentName, in_turn: bool) {
         self.receipt(id, receiver, |it| {
             // Only what was sent can have come: a text that names another message proves nothing.
-            if it.attempts > 0 && (!it.step.is_settled() || it.step == ReceiptStep::Unknown) {
-                it.step =
-                    if in_turn { ReceiptStep::TurnStarted } else { ReceiptStep::Submitted.max(it.step) };
-                if it.step == ReceiptStep::Unknown {
-                    it.step = ReceiptStep::Submitted;
-                }
+            let lost = matches!(it.step, ReceiptStep::Unknown | ReceiptStep::Returned);
+            if it.attempts > 0 && (!it.step.is_settled() || lost) {
+                let least = if lost { ReceiptStep::Submitted } else { it.step };
+                it.step = if in_turn { ReceiptStep::TurnStarted } else { ReceiptStep::Submitted.max(least) };
                 it.held = None;
                 it.why = None;
             }
@@ -470,7 +479,7 @@ impl Team {
         // A leader has yet to read it, a late proof may still come, or its turn ended otherwise than by an answer.
         let kept = |it: &Message| {
             let told_more = |it: &Receipt| match it.step {
-                ReceiptStep::Unknown => true,
+                ReceiptStep::Unknown | ReceiptStep::Returned => true,
                 ReceiptStep::Answered => it.why.is_some(),
                 _ => false,
             };

@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::places;
-use crate::fact::{EndReason, Fact, HookContext, HookSession, TurnOutcome};
+use crate::fact::{ApprovalAnswer, EndReason, Fact, HookContext, HookSession, TurnOutcome};
 
 /// Longest summary of a tool's input, in bytes.
 const SUMMARY_MAX: usize = 4096;
 
 /// Event name under which our command hands out waiting messages.
 pub(crate) const DRAIN: &str = "drain";
+
+/// The event at which the program asks for permission.
+const ASKS: &str = "PermissionRequest";
+
+/// What the model is told where a no comes without words.
+const DENIED: &str = "A person has denied this.";
 
 /// Events of which we are told. None of them fires for each tool.
 const TOLD: &[&str] = &[
@@ -35,6 +41,9 @@ const DRAINED: &[&str] = &["SessionStart", "FileChanged", "Stop"];
 
 /// Seconds that one of our commands may take.
 const TIMEOUT_S: u32 = 30;
+
+/// Seconds that a permission question may wait for a person: a week. Over 2,147,483 the program ends it at once.
+const QUESTION_TIMEOUT_S: u32 = 7 * 86_400;
 
 /// Returns the `hooks` part of the settings.
 pub(crate) fn registration(self_exe: &str, seat_file: &str, argv: bool, bell: bool) -> Value {
@@ -62,13 +71,14 @@ pub(crate) fn registration(self_exe: &str, seat_file: &str, argv: bool, bell: bo
 
 /// Returns one hook entry that runs our command.
 fn command(self_exe: &str, seat_file: &str, event: &str, argv: bool) -> Value {
+    let timeout = if event == ASKS { QUESTION_TIMEOUT_S } else { TIMEOUT_S };
     if argv {
         let words = [self_exe, "hook", "--seat-file", seat_file, event];
-        return json!({ "type": "command", "argv": words, "timeout": TIMEOUT_S });
+        return json!({ "type": "command", "argv": words, "timeout": timeout });
     }
     // The program hands this line to a shell; `exec` leaves no shell waiting beside our command.
     let line = format!("exec {} hook --seat-file {} {event}", quote(self_exe), quote(seat_file));
-    json!({ "type": "command", "command": line, "timeout": TIMEOUT_S })
+    json!({ "type": "command", "command": line, "timeout": timeout })
 }
 
 /// Quotes a word for a POSIX shell.
@@ -97,6 +107,22 @@ pub(crate) fn answer(event: &str, context: &HookContext<'_>) -> Option<String> {
     }
     output.insert("hookEventName".to_owned(), json!(event));
     Some(json!({ "hookSpecificOutput": output }).to_string())
+}
+
+/// Says whether a call asks for a yes or a no; a question with answers of its own is for the pane.
+pub(crate) fn asks(event: &str, stdin: &Value) -> bool {
+    event == ASKS && text(stdin, "tool_name").is_some_and(|it| it != "AskUserQuestion")
+}
+
+/// Returns what answers a permission question.
+pub(crate) fn approval_answer(event: &str, answer: &ApprovalAnswer<'_>) -> Option<String> {
+    let decision = if answer.allow {
+        json!({ "behavior": "allow" })
+    } else {
+        json!({ "behavior": "deny", "message": answer.message.unwrap_or(DENIED) })
+    };
+    (event == ASKS)
+        .then(|| json!({ "hookSpecificOutput": { "hookEventName": ASKS, "decision": decision } }).to_string())
 }
 
 /// Returns which conversation a call speaks of.

@@ -2,8 +2,8 @@
 
 use chrono::{TimeZone as _, Utc};
 use team_model::{
-    Body, ClosesOn, Event, MessageKind, Origin, ProcessIdentity, Proof, ReadyFact, SeatSpec, SpawnId, TaskId,
-    TurnOutcome,
+    Body, ClosesOn, Decision, Event, MessageKind, Origin, ProcessIdentity, Proof, ReadyFact, SeatSpec,
+    SpawnId, TaskId, TurnOutcome,
 };
 
 use super::*;
@@ -261,6 +261,8 @@ impl World {
             Action::GiveUp(at) => format!("give up {}", seat(at)),
             Action::Conclude(at) => format!("conclude {}", seat(at)),
             Action::Prove(at) => format!("prove {}", seat(at)),
+            Action::Weigh(at, id) => format!("weigh {id} of {}", seat(at)),
+            Action::LayAnswer(at, id) => format!("lay the answer to {id} for {}", seat(at)),
             Action::LimitOver(at) => format!("limit of {} over", seat(at)),
             Action::Tell(it) => format!("tell {it}"),
             Action::StopServer => "stop server".to_owned(),

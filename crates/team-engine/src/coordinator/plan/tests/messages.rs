@@ -98,7 +98,14 @@ fn a_message_waits_and_the_log_says_for_what() {
         &|it| {
             let spawn = it.idle("a");
             let (tool, proof) = ("Bash".to_owned(), proof());
-            it.log(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), proof });
+            it.log(Event::ApprovalRequested {
+                spawn,
+                tool,
+                input: None,
+                choices: Vec::new(),
+                key: None,
+                proof,
+            });
             it.message(&["a"]);
         },
         "hold 1>a:dialog",

@@ -308,3 +308,45 @@ fn a_limit_ends_when_its_time_has_come() {
         "hold 1>a:limited; @700",
     );
 }
+
+#[test]
+fn a_question_is_compared_with_the_rules_once_and_an_answer_is_laid_once() {
+    let asking = |it: &mut World, key: Option<&str>| {
+        let spawn = it.idle_by("a", Channel::Bell);
+        let (tool, key, proof) = ("Bash".to_owned(), key.map(str::to_owned), proof());
+        it.log(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof });
+        (spawn, RequestId(it.state.seq))
+    };
+    check(|it| _ = asking(it, None), "");
+    check(|it| _ = asking(it, Some("k")), "weigh q-9 of a");
+    // What a rule answers is no news: the leader is told after that.
+    check(
+        |it| {
+            asking(it, Some("k"));
+            it.seen.leader_ready.push(key());
+        },
+        "weigh q-9 of a",
+    );
+    check(
+        |it| {
+            let (_, request) = asking(it, Some("k"));
+            it.look("a").weighed.insert(request);
+            it.seen.leader_ready.push(key());
+        },
+        "tell current",
+    );
+    let answered = |it: &mut World| {
+        let (spawn, request) = asking(it, Some("k"));
+        let (decision, by) = (Decision::Allow, "person".to_owned());
+        it.log(Event::ApprovalAnswering { spawn, request, decision, by, pattern: None, message: None });
+        request
+    };
+    check(|it| _ = answered(it), "lay the answer to q-9 for a");
+    check(
+        |it| {
+            let request = answered(it);
+            it.look("a").laid.insert(request);
+        },
+        "",
+    );
+}
