@@ -7,6 +7,7 @@ mod ends;
 mod json;
 mod leader;
 mod log;
+mod newcomer;
 mod places;
 mod receipts;
 mod refusals;

@@ -27,7 +27,7 @@ mod text;
 mod yaml;
 
 pub use compile::compile;
-pub use copy::{CopyError, copy_into};
+pub use copy::{CopyError, copied_from, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};
 pub use error::{Snippet, SpecError, SpecErrors};
 pub use known::{AuthMode, Capabilities, Effort, KeyNames, Known, Lookup, Tool};

@@ -10,7 +10,7 @@ pub(crate) struct InboxArgs {
     /// The agent, or `leader`
     agent: String,
     /// Show at most this many, the newest
-    #[arg(long, default_value = "50")]
+    #[arg(long, value_parser = super::at_least_one, default_value = "50")]
     limit: usize,
 }
 

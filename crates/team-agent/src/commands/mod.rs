@@ -25,3 +25,11 @@ pub(crate) mod send;
 pub(crate) mod shutdown;
 pub(crate) mod status;
 pub(crate) mod wait;
+
+/// A number of things to show: none is no answer.
+pub(crate) fn at_least_one(word: &str) -> Result<usize, String> {
+    match word.parse() {
+        Ok(0) | Err(_) => Err("give a number from 1".to_owned()),
+        Ok(many) => Ok(many),
+    }
+}

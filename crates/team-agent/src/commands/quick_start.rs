@@ -51,6 +51,9 @@ pub(crate) fn show_progress(ui: &Ui, seat: &SeatProgress) {
 pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {
     let failure = failure(started);
     ui.answer(started, failure.as_ref(), |ui| {
+        if let Some(note) = &started.note {
+            ui.say(note);
+        }
         if started.ready { show_ready(ui, started) } else { show_why(ui, started) }
     })
 }

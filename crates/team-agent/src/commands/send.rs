@@ -33,6 +33,7 @@ pub(crate) struct SendArgs {
     /// Who gets it: a name, several with commas, `all`, `leader`, or `<workspace>::<team>/<agent>`
     to: String,
     /// The text; `-` reads standard input
+    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// Read the text from this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
@@ -112,6 +113,15 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
             CliError::usage(format!("failed to read `{}`: {error}", file.display()), "give a readable file")
         })?,
         (Some(_), _) | (None, Some("-")) => read_stdin()?,
+        // More often a slip in an option than a text; a real one has blanks.
+        (None, Some(word))
+            if word.starts_with("--") && word.len() > 2 && !word.contains(char::is_whitespace) =>
+        {
+            return Err(CliError::usage(
+                format!("there is no option `{word}`"),
+                format!("to send just this, run `printf %s '{word}' | team-agent send {} -`", args.to),
+            ));
+        }
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
     let text = String::from_utf8(bytes)
@@ -149,6 +159,10 @@ fn show(ui: &Ui, context: &Context, sent: &Sent) {
     }
     if sent.watching {
         let collect = context.paste("collect");
-        ui.say(&format!("the leader will be told when the result comes; `{collect}` shows it"));
+        ui.say(&if sent.leader_bound {
+            format!("an agent in the leader's pane is told when the result comes; `{collect}` shows it")
+        } else {
+            format!("`{collect}` shows the result when it comes")
+        });
     }
 }

@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::workspace::{self, Workspace, WorkspaceError};
 
 pub use doctor::{Check, CheckLevel, Doctor, ProgramFound, doctor, programs};
-pub use end::{Attach, AttachTarget, Deleted, ShutDown};
+pub use end::{AtWork, Attach, AttachTarget, Deleted, ShutDown};
 pub use explain::{Explained, StepShown};
 pub(crate) use files::known;
 pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, compile, init, init_profile};

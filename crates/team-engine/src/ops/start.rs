@@ -73,6 +73,8 @@ pub struct Started {
     pub agents: Vec<SeatProgress>,
     /// Whether a leader is bound.
     pub leader_bound: bool,
+    /// What a person should know of it besides.
+    pub note: Option<String>,
 }
 
 impl Engine {
@@ -86,6 +88,7 @@ impl Engine {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = workspace_of(scope, options.dir.as_deref(), &cwd)?;
         let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
+        some_agents(&spec, &source)?;
         check_environment(&spec)?;
         let seen = refuse_started(&root, &spec.key)?;
         let (source, _) = team_spec::copy_into(&source)?;
@@ -123,7 +126,10 @@ impl Engine {
             PathBuf::from(engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default());
         let home = engine.workspace.team_root().join(key.as_str());
         let dir = if home.is_dir() { home } else { dir };
-        let (source, spec) = read_team(&engine.workspace.root.clone(), Some(&dir), None)?;
+        let root = engine.workspace.root.clone();
+        let note = copy_again(&root, &key)?;
+        let (source, spec) = read_team(&root, Some(&dir), None)?;
+        some_agents(&spec, &source)?;
         check_environment(&spec)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
@@ -133,7 +139,7 @@ impl Engine {
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
             Ok((decide::restart_team(state, &command, &resumable)?, ()))
         })?;
-        engine.follow_start(&key, progress)
+        Ok(Started { note, ..engine.follow_start(&key, progress)? })
     }
 
     /// A team whose server ended with nobody there to see it is recorded as lost first.
@@ -250,6 +256,7 @@ impl Engine {
             attach_commands: attach_commands(key, team.seats.keys()),
             agents,
             leader_bound: team.leader.bound.is_some(),
+            note: None,
         })
     }
 }
@@ -320,6 +327,41 @@ fn only_people() -> Result<(), EngineError> {
     }
     Err(Refusal::new("not_allowed", "an agent may not start or restart a team")
         .with_hint("ask the person who leads the team to run it in a shell of their own")
+        .into())
+}
+
+/// Brings what has changed in the original of a team that was copied, unless somebody has changed the copy, too.
+fn copy_again(root: &Path, key: &TeamKey) -> Result<Option<String>, EngineError> {
+    let Some(original) = team_spec::copied_from(root, key.as_str()) else { return Ok(None) };
+    let kept = |why: String| Ok(Some(format!("the team's copy is used as it is: {why}")));
+    let Ok(source) = team_spec::locate(root, Some(&original), Some(key.as_str())) else {
+        return kept(format!("there is no team in `{}` any more", original.display()));
+    };
+    // As at a first start: nothing is copied that cannot be read.
+    team_spec::compile(&source, &super::files::known())?;
+    match team_spec::copy_into(&source) {
+        Ok(_) => Ok(None),
+        Err(error @ (team_spec::CopyError::Differs { .. } | team_spec::CopyError::OtherRole { .. })) => {
+            kept(match &error {
+                team_spec::CopyError::Differs { edited: true, .. } => {
+                    format!("{error}; {}", error.hint().unwrap_or_default())
+                }
+                _ => error.to_string(),
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A team of nobody would be ready at once and of no use.
+fn some_agents(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
+    if !spec.seats.is_empty() {
+        return Ok(());
+    }
+    let roles = source.roles();
+    let roles = roles.strip_prefix(&source.workspace).unwrap_or(&roles).display().to_string();
+    Err(Refusal::new("no_agents", format!("team `{}` has no agents", spec.key))
+        .with_hint(format!("write a role file such as `{roles}/coder.md`; `docs/team-files.md` shows one"))
         .into())
 }
 

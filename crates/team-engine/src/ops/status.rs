@@ -305,8 +305,10 @@ fn attention(
     }
     for (id, it) in &team.questions {
         let words = match it.agent.as_str() {
-            "unknown" => "inbox leader".to_owned(),
-            agent => format!("send {agent} 'your answer'"),
+            // What stands still can be asked nothing.
+            _ if state != "running" => "restart".to_owned(),
+            "unknown" => format!("send --reply-to {id} all 'ANSWER'"),
+            agent => format!("send --reply-to {id} {agent} 'ANSWER'"),
         };
         let choices = match store.line(it.seq).ok().flatten().map(|it| it.event.0) {
             Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => {
