@@ -82,9 +82,9 @@ fn a_text_may_begin_with_a_hyphen() {
 #[test]
 fn what_is_advised_for_another_workspace_names_that_workspace() {
     let crew = Crew::started(&["w1"]);
-    let there = crew.ws.path().join("there");
+    let there = crew.ws.root().join("there");
     let role = "---\nname: w1\nrole: Worker\nprovider: fake\n---\n\nWork.\n";
-    crew.ws.write("there/.team/current/agents/w1.md", role);
+    crew.ws.write("../there/.team/current/agents/w1.md", role);
     let start = crew.ws.run_in(&there, ["quick-start", "--headless"]);
     assert_eq!(start.code, Some(0), "{}", start.snapshot());
     crew.ws.run_in(&there, ["shutdown"]);
@@ -191,4 +191,134 @@ fn an_empty_list_of_results_says_of_what() {
         sent.snapshot()
     );
     crew.finish();
+}
+
+#[test]
+fn waiting_for_a_task_says_how_it_ended_and_ends_with_the_team() {
+    let crew = Crew::started(&["w1"]);
+    crew.ws.ok(["send", "--watch-result", "w1", "fake: report status=failed summary=\"no luck\""]);
+    let answer = crew.ws.json(["wait", "--task", "1", "--timeout", "20"]);
+    assert_eq!((&answer["task"], &answer["status"]), (&"1".into(), &"failed".into()), "{answer}");
+    assert_eq!(answer["summary"], "no luck", "{answer}");
+    let line = crew.ws.wait_for_event(|it| it["event"]["type"] == "mcp.report_result", SOON);
+    assert_eq!(answer["seq"], line["seq"], "{answer}");
+    let text = crew.ws.ok(["wait", "--task", "1"]);
+    assert!(text.starts_with("task 1 failed (r-") && text.ends_with("): no luck\n"), "{text}");
+    crew.ws.ok(["send", "--watch-result", "w1", "hi", "--wait", "answered", "--timeout", "20"]);
+    let not_yet = crew.ws.json(["wait", "--task", "2", "--timeout", "0"]);
+    assert_eq!((&not_yet["happened"], &not_yet["ok"]), (&false.into(), &false.into()), "{not_yet}");
+    let owes = advised(&crew.ws.ok(["status"]), "OWES w1");
+    assert_eq!(owes, "team-agent send w1 'Report task 2.'");
+    crew.ws.ok(["shutdown"]);
+    let never = crew.ws.run(["wait", "--task", "2"]);
+    assert_eq!(never.code, Some(1), "{}", never.snapshot());
+    crew.finish();
+}
+
+#[test]
+fn an_agent_that_ended_by_itself_is_shown_with_its_code_and_the_way_back() {
+    let crew = Crew::started(&["w1"]);
+    crew.control("w1", "exit 3");
+    crew.ws.wait_until("it has ended", || crew.ws.ok(["status"]).contains("EXITED"), SOON);
+    let status = crew.ws.ok(["status"]);
+    assert!(status.contains("EXITED w1: its program ended with code 3:"), "{status}");
+    assert_eq!(advised(&status, "EXITED"), "team-agent shutdown && team-agent restart");
+    crew.finish();
+}
+
+#[test]
+fn a_message_to_a_leader_who_is_nowhere_is_seen_in_status() {
+    let crew = Crew::started(&["w1"]);
+    crew.ask("w1", "fake: call send_message {\"to\": \"leader\", \"content\": \"look here\"}");
+    crew.ws.wait_until("it is shown", || crew.ws.ok(["status"]).contains("One message for you:"), SOON);
+    assert_eq!(advised(&crew.ws.ok(["status"]), "One message"), "team-agent inbox leader");
+    crew.finish();
+}
+
+#[test]
+fn words_of_other_programs_are_understood() {
+    let ws = TestWorkspace::new();
+    for (word, meant) in
+        [("start", "quick-start"), ("kill", "shutdown"), ("ls", "status"), ("statsu", "status")]
+    {
+        let output = ws.run([word]);
+        assert_eq!(output.code, Some(2), "{}", output.snapshot());
+        assert!(output.stderr.contains(&format!("did you mean `{meant}`?")), "{}", output.snapshot());
+    }
+    assert!(!ws.run(["sea"]).stderr.contains("seat"));
+    assert_eq!(ws.ok(["help", "send"]), ws.ok(["send", "--help"]));
+    assert_eq!(ws.ok(["help"]), ws.ok(["--help"]));
+    ws.finish();
+}
+
+#[test]
+fn a_team_is_found_by_its_directory_and_a_neighbour_team_is_named() {
+    let crew = Crew::started(&["w1"]);
+    crew.ws.write("roles/rev.md", "---\nname: rev\nrole: Worker\nprovider: fake\n---\n\nWork.\n");
+    crew.ws.ok(["quick-start", "roles", "--team-id", "review", "--headless"]);
+    let output = crew.ws.run(["send", "rev", "hi"]);
+    assert!(
+        output.stderr.contains("`rev` is in team `review`: add `--team review`"),
+        "{}",
+        output.snapshot()
+    );
+    assert!(crew.ws.ok(["status"]).contains("Other teams here: review (running)"));
+    crew.ws.ok(["shutdown", "--team", "review"]);
+    for dir in ["roles", ".team/review", "review"] {
+        crew.ws.ok(["restart", dir, "--headless"]);
+        assert_eq!(crew.ws.json(["status", "--team", "review"])["state"], "running", "{dir}");
+        crew.ws.ok(["shutdown", "--team", "review"]);
+    }
+    crew.finish();
+}
+
+#[test]
+fn the_inbox_of_an_agent_that_was_removed_can_still_be_read() {
+    let crew = Crew::started(&["w1", "w2"]);
+    crew.ask("w2", "remember me");
+    crew.ws.ok(["shutdown"]);
+    std::fs::remove_file(crew.ws.path().join(".team/current/agents/w2.md")).expect("it is there");
+    crew.ws.ok(["restart", "--headless"]);
+    let output = crew.ws.run(["inbox", "w2"]);
+    assert!(output.stdout.contains("remember me"), "{}", output.snapshot());
+    assert!(output.stderr.contains("w2 was removed at a restart"), "{}", output.snapshot());
+    crew.finish();
+}
+
+#[test]
+fn slips_in_files_are_one_error_each_that_says_what_to_do() {
+    let ws = TestWorkspace::new();
+    ws.write(".team/current/agents/a.md", "---\nname: a\nrole: Worker\nprovdier: fake\n---\n");
+    let output = ws.run(["compile"]);
+    assert!(output.stderr.contains("did you mean `provider`?"), "{}", output.snapshot());
+    assert!(output.stderr.contains("1 error in 1 file"), "{}", output.snapshot());
+    ws.write(
+        ".team/current/agents/a.md",
+        "---\nname: a\nprovider: fake\ntools:\n\t- fs_read\nrole: Worker\n---\n",
+    );
+    let output = ws.run(["compile"]);
+    assert!(output.stderr.contains("use blanks, not tabs"), "{}", output.snapshot());
+    assert!(output.stderr.contains("a.md:5"), "{}", output.snapshot());
+    ws.finish();
+}
+
+#[test]
+fn a_program_that_is_missing_is_named_with_its_agent_and_a_way_to_try_without() {
+    let mut ws = TestWorkspace::new();
+    ws.ok(["init"]);
+    let tmux = ws.path().join("bin");
+    std::fs::create_dir_all(&tmux).expect("it can be made");
+    let real =
+        team_testkit::process::run(ws.command("sh").args(["-c", "command -v tmux"]), SOON).expect("it runs");
+    std::os::unix::fs::symlink(real.stdout.trim(), tmux.join("tmux")).expect("it can be linked");
+    ws.set("PATH", &tmux);
+    let output = ws.run(["quick-start", "--headless"]);
+    assert_eq!(output.code, Some(3), "{}", output.snapshot());
+    assert!(output.stderr.contains("agent `coder` needs `claude`"), "{}", output.snapshot());
+    assert!(
+        output.stderr.contains("write `provider: fake` in `.team/current/agents/coder.md`"),
+        "{}",
+        output.snapshot()
+    );
+    ws.finish();
 }

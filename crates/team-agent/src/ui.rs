@@ -54,6 +54,25 @@ impl Ui {
         let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
     }
 
+    /// Says what goes on without this command when it is interrupted, which then ends it.
+    pub(crate) fn on_interrupt_starts_go_on(&self) {
+        use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+        extern "C" fn told(_: i32) {
+            let text: &[u8] =
+                b"\nagents go on starting; `team-agent status` shows them, `team-agent shutdown` ends them\n";
+            let _ = nix::unistd::write(std::io::stderr(), text);
+            // SAFETY: it may be called in a handler.
+            #[expect(unsafe_code, reason = "a handler may not run what an ordinary end runs")]
+            unsafe {
+                nix::libc::_exit(130)
+            }
+        }
+        let action = SigAction::new(SigHandler::Handler(told), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler calls nothing but write and _exit.
+        #[expect(unsafe_code, reason = "handlers are set so")]
+        let _ = unsafe { sigaction(Signal::SIGINT, &action) };
+    }
+
     /// Prints text exactly; says whether somebody still reads.
     pub(crate) fn raw(&self, text: &str) -> bool {
         std::io::stdout().lock().write_all(text.as_bytes()).is_ok()

@@ -19,8 +19,8 @@ pub(crate) struct EventsArgs {
     /// Go on with new lines as they come
     #[arg(long)]
     follow: bool,
-    /// Only lines behind this one
-    #[arg(long, value_name = "SEQ", default_value = "0")]
+    /// Only lines behind this one: its number, or an id such as m-14
+    #[arg(long, value_name = "LINE", default_value = "0", value_parser = super::log_line)]
     since: u64,
 }
 

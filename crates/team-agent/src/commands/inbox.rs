@@ -17,6 +17,12 @@ pub(crate) struct InboxArgs {
 pub(crate) fn run(ui: &Ui, context: &Context, args: &InboxArgs) -> Result<u8, CliError> {
     let inbox = context.look()?.inbox(&args.agent, args.limit)?;
     Ok(ui.answer(&inbox, None, |ui| {
+        if inbox.removed {
+            ui.say(&format!(
+                "{} was removed at a restart; it is no agent of this team any more",
+                inbox.agent
+            ));
+        }
         if inbox.messages.is_empty() {
             ui.line(&format!("Nothing was sent to {}.", inbox.agent));
         }

@@ -13,6 +13,7 @@ use crate::ui::Ui;
 pub(crate) struct InitArgs {}
 
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &InitArgs) -> Result<u8, CliError> {
+    ops::only_people("write a team")?;
     let root = context.shared.workspace.clone().unwrap_or_else(|| ".".into());
     let written = ops::init(&root, context.shared.team.as_deref())?;
     Ok(ui.answer(&written, None, |ui| {

@@ -177,6 +177,9 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
                 let normal = AgentName::new(name).ok();
                 let Some(found) = normal.and_then(|it| team.seats.get_key_value(&it)).map(|(it, _)| it)
                 else {
+                    if matches!(name, "self" | "me" | "user" | "human" | "person") {
+                        return Err(yourself(team, from, name));
+                    }
                     return Err(unknown_receiver(team, name));
                 };
                 if Some(found) == sender {
@@ -201,6 +204,31 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
     }
     address.shown = once.join(", ");
     Ok(address)
+}
+
+/// Words for the person or the sender, which are no names.
+fn yourself(team: &Team, from: &Sender, word: &str) -> Refusal {
+    let refusal = Refusal::new("unknown_receiver", format!("`{word}` is no receiver"));
+    match from {
+        Sender::Person => refusal.with_hint(the_team_has(team)),
+        _ if matches!(word, "self" | "me") => refusal.with_hint(the_team_has(team)),
+        _ => refusal.with_hint("the person who leads the team is `leader`"),
+    }
+}
+
+/// Says so where another team of the workspace has an agent of that name.
+fn in_another_team(state: &State, command: &SendCommand, refusal: Refusal) -> Refusal {
+    let named = || command.to.iter().flat_map(|it| it.split(',')).map(str::trim);
+    let other = state.teams.iter().filter(|(key, _)| **key != command.team);
+    let found = other
+        .filter_map(|(key, team)| named().find(|it| team.seats.contains_key(*it)).map(|name| (key, name)))
+        .next();
+    match found {
+        Some((key, name)) if refusal.code == "unknown_receiver" => {
+            refusal.with_hint(format!("`{name}` is in team `{key}`: add `--team {key}`"))
+        }
+        _ => refusal,
+    }
 }
 
 fn unknown_receiver(team: &Team, name: &str) -> Refusal {
@@ -250,7 +278,8 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
         return Err(Refusal::new("team_stopped", format!("team `{}` is not running", command.team))
             .with_hint(format!("run `{}` first", super::command_for("restart", &command.team))));
     }
-    let address = resolve(team, &command.sender, &command.to)?;
+    let address =
+        resolve(team, &command.sender, &command.to).map_err(|it| in_another_team(state, command, it))?;
     if let Some(refusal) = address.named.iter().find_map(|it| dead(team, &command.team, it)) {
         return Err(refusal);
     }

@@ -66,7 +66,12 @@ pub fn init_profile(
     let root = workspace::absolute(workspace)?;
     workspace::prepare(&root)?;
     let dir = root.join(team_spec::TEAM_DIR).join(key.as_str());
-    let path = team_spec::init_profile(&dir, name, auth_mode)?;
+    let path = team_spec::init_profile(&dir, name, auth_mode).map_err(|error| match error {
+        team_spec::ProfileError::AlreadyExists { path } => {
+            team_spec::ProfileError::AlreadyExists { path: below(&root, &path) }
+        }
+        other => other,
+    })?;
     Ok(ProfileWritten {
         profile: name.to_owned(),
         path: below(&root, &path),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{AgentName, Event, SeatState, State, TaskId, TeamKey};
+use team_model::{AgentName, Event, ReportStatus, SeatState, State, TaskId, TeamKey, TeamState};
 
 use super::Engine;
 use crate::error::EngineError;
@@ -35,8 +35,30 @@ pub struct Waited {
     /// What was seen, in a sentence.
     pub what: String,
     /// The line that shows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The task that was waited for.
+    pub task: Option<String>,
+    /// How it ended.
+    pub status: Option<String>,
+    /// The result that closed it.
+    pub result_id: Option<String>,
+    /// What that says.
+    pub summary: Option<String>,
+}
+
+impl Waited {
+    fn plain(happened: bool, what: String, seq: Option<u64>) -> Self {
+        Self { happened, what, seq, task: None, status: None, result_id: None, summary: None }
+    }
+
+    /// Nothing has happened in the time that was given.
+    pub fn not_yet(wish: &Wish, what: String) -> Self {
+        let task = match wish {
+            Wish::Task(task) => Some(task.to_string()),
+            _ => None,
+        };
+        Self { task, ..Self::plain(false, what, None) }
+    }
 }
 
 /// One line of the log for people and programs.
@@ -131,6 +153,9 @@ impl Engine {
             .map(|it| it.results.uncollected.keys().copied().collect())
             .unwrap_or_default();
         let found = self.follow_until(limit, |state| reached(state, &key, wish, &had))?;
+        if let (Wish::Task(task), Some(Waited { happened: true, .. })) = (wish, &found) {
+            return self.ended(&key, *task);
+        }
         found.ok_or_else(|| {
             let about = match wish {
                 Wish::Result(agent) | Wish::Idle(agent) => format!("explain {agent}"),
@@ -141,6 +166,29 @@ impl Engine {
                 hint: Some(format!("run `{}` to see why", crate::decide::command_for(&about, &key))),
             }
         })
+    }
+
+    /// How a task ended, from the lines that closed it.
+    fn ended(&self, key: &TeamKey, task: TaskId) -> Result<Waited, EngineError> {
+        let plain = Waited {
+            task: Some(task.to_string()),
+            ..Waited::plain(true, format!("task {task} has ended"), None)
+        };
+        let lines = self.store()?.find("results")?.into_iter().rev();
+        for line in lines.filter(|it| it.team.as_deref() == Some(key.as_str())) {
+            let Event::McpReportResult { id, status, summary, task: of, .. } = line.event.0 else { continue };
+            if of == Some(task) {
+                return Ok(Waited {
+                    what: format!("task {task} {} ({id}): {summary}", ended_word(status)),
+                    seq: Some(line.seq),
+                    status: Some(status.to_string()),
+                    result_id: Some(id.to_string()),
+                    summary: Some(summary),
+                    ..plain
+                });
+            }
+        }
+        Ok(plain)
     }
 
     fn wait_event(
@@ -161,7 +209,7 @@ impl Engine {
                 }
             })?;
             if let Some(seq) = found {
-                return Ok(Waited { happened: true, what: format!("{wanted} was written"), seq: Some(seq) });
+                return Ok(Waited::plain(true, format!("{wanted} was written"), Some(seq)));
             }
             let _ = more;
             if Instant::now() >= limit {
@@ -215,6 +263,15 @@ fn wish_words(wish: &Wish) -> String {
     }
 }
 
+fn ended_word(status: ReportStatus) -> &'static str {
+    match status {
+        ReportStatus::Success => "succeeded",
+        ReportStatus::Partial => "is done in part",
+        ReportStatus::Failed => "failed",
+        ReportStatus::Blocked => "is blocked",
+    }
+}
+
 fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineError> {
     let Some(team) = state.teams.get(key) else { return Ok(()) };
     match wish {
@@ -230,14 +287,16 @@ fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineErr
 
 fn reached(state: &State, key: &TeamKey, wish: &Wish, had: &[team_model::ResultId]) -> Option<Waited> {
     let Some(team) = state.teams.get(key) else {
-        return Some(Waited { happened: false, what: "the team is gone".to_owned(), seq: None });
+        return Some(Waited::plain(false, "the team is gone".to_owned(), None));
     };
-    let yes = |what: String| Some(Waited { happened: true, what, seq: Some(state.seq) });
-    let no = |what: String| Some(Waited { happened: false, what, seq: Some(state.seq) });
+    let yes = |what: String| Some(Waited::plain(true, what, Some(state.seq)));
+    let no = |what: String| Some(Waited::plain(false, what, Some(state.seq)));
     match wish {
         Wish::Task(task) => {
             if team.tasks.contains_key(task) {
-                None
+                // Nobody works on it until somebody starts the team again.
+                let stopped = matches!(team.state, TeamState::Stopped | TeamState::Lost);
+                if stopped { no(format!("team `{key}` is stopped")) } else { None }
             } else {
                 yes(format!("task {task} has ended"))
             }

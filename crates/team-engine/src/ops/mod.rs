@@ -35,10 +35,10 @@ pub use inbox::{Inbox, InboxEntry};
 pub use message::{ReceiptShown, SendArgs, Sent, SentTo, Text};
 pub use read::{ReadAgent, TeamRead};
 pub use result::{Collected, ReportArgs, Reported, ResultShown, Results, TestShown};
-pub use start::{Progress, SeatProgress, StartOptions, Started};
+pub use start::{Progress, SeatProgress, StartOptions, Started, only_people};
 pub use status::{
-    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown,
-    Status,
+    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, OtherTeam, Owed, ResultCounts,
+    SessionShown, Status,
 };
 
 /// The version of the shape of every answer in JSON.

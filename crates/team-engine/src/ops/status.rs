@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{ActivityKind, Event, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
+use team_model::{
+    ActivityKind, Cause, Event, Message, NoticeCause, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState,
+};
 
 use super::Engine;
 use super::start::attach_commands;
@@ -48,12 +50,24 @@ pub struct Status {
     pub coordinator: CoordinatorShown,
     /// What waits for a person, each with the command to run.
     pub attention: Vec<Attention>,
+    /// The other teams of this workspace.
+    pub other_teams: Vec<OtherTeam>,
+}
+
+/// Another team of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OtherTeam {
+    /// Its key.
+    pub team: String,
+    /// Its state.
+    pub state: String,
 }
 
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attention {
-    /// `awaiting_approval`, `awaiting_trust`, `question`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
+    /// `awaiting_approval`, `awaiting_trust`, `question`, `owes`, `exited`, `failed`, `results`, `messages`, `stopped`,
+    /// `lost` or `coordinator`.
     pub kind: String,
     /// The agent that it is about.
     pub agent: Option<String>,
@@ -216,10 +230,7 @@ impl Engine {
             && store.state.server.as_ref().is_some_and(|it| !process::is_alive(&it.process));
         let state = match team.state {
             TeamState::Running if server_gone => "lost",
-            TeamState::Running => "running",
-            TeamState::Stopping => "stopping",
-            TeamState::Stopped => "stopped",
-            TeamState::Lost => "lost",
+            state => team_word(state),
         };
         let agents: BTreeMap<String, AgentShown> = team
             .seats
@@ -263,12 +274,28 @@ impl Engine {
             },
             coordinator,
             attention,
+            other_teams: store
+                .state
+                .teams
+                .iter()
+                .filter(|(it, _)| **it != key)
+                .map(|(it, team)| OtherTeam { team: it.to_string(), state: team_word(team.state).to_owned() })
+                .collect(),
         })
     }
 
     /// Lists the teams of this workspace.
     pub fn teams(&self) -> Vec<TeamKey> {
         self.store.as_ref().map(|it| it.state.teams.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn team_word(state: TeamState) -> &'static str {
+    match state {
+        TeamState::Running => "running",
+        TeamState::Stopping => "stopping",
+        TeamState::Stopped => "stopped",
+        TeamState::Lost => "lost",
     }
 }
 
@@ -282,7 +309,11 @@ fn attention(
 ) -> Vec<Attention> {
     let mut found = Vec::new();
     let mut add = |kind: &str, agent: Option<&str>, what: String, words: &str| {
-        let command = decide::command_for(words, key);
+        // Several commands in one name their team themselves.
+        let command = match words.contains("&&") {
+            true => format!("team-agent {words}"),
+            false => decide::command_for(words, key),
+        };
         found.push(Attention { kind: kind.to_owned(), agent: agent.map(str::to_owned), what, command });
     };
     for (name, agent) in agents {
@@ -302,6 +333,9 @@ fn attention(
             let what = agent.session.reason.as_deref().unwrap_or("it did not start");
             add("failed", Some(name), format!("{name}: {what}"), &format!("explain {name}"));
         }
+    }
+    if state == "running" {
+        waits_in_running(key, team, &mut add);
     }
     for (id, it) in &team.questions {
         let words = match it.agent.as_str() {
@@ -336,6 +370,45 @@ fn attention(
         add("coordinator", None, what.to_owned(), "doctor");
     }
     found
+}
+
+/// What stands still in a team that runs, and will by itself go on standing still.
+fn waits_in_running(key: &TeamKey, team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String, &str)) {
+    for (name, seat) in &team.seats {
+        if matches!(seat.state, SeatState::Stopped { cause: Cause::Exit }) {
+            let how = exited(seat).map(|it| format!(" {it}")).unwrap_or_default();
+            let words = format!("shutdown && {}", decide::command_for("restart", key));
+            // The last part names the team itself.
+            let words = match key.as_str() {
+                team_spec::DEFAULT_KEY => words,
+                key => words.replacen("shutdown", &format!("shutdown --team {key}"), 1),
+            };
+            add("exited", Some(name.as_str()), format!("{name}: its program ended{how}"), &words);
+        }
+        if seat.is_idle() {
+            for (id, _) in team.owed_by(name).filter(|(_, it)| it.in_progress) {
+                let what = format!("{name}: its turn ended without a report for task {id}");
+                add("owes", Some(name.as_str()), what, &format!("send {name} 'Report task {id}.'"));
+            }
+        }
+    }
+    if team.leader.bound.is_none() {
+        let count = team.untold.iter().filter(|it| it.cause == NoticeCause::Message).count();
+        match count {
+            0 => {}
+            1 => add("messages", None, "One message for you".to_owned(), "inbox leader"),
+            many => add("messages", None, format!("{many} messages for you"), "inbox leader"),
+        }
+    }
+}
+
+/// How a seat's program ended, as far as it is known.
+fn exited(seat: &Seat) -> Option<String> {
+    match seat.spawn.as_ref()?.exited? {
+        (Some(code), _) => Some(format!("with code {code}")),
+        (None, Some(signal)) => Some(format!("by signal {signal}")),
+        (None, None) => None,
+    }
 }
 
 /// What a seat's program asks permission for: the tool, and what it would do with it.
