@@ -181,7 +181,7 @@ fn refusals_name_the_thing_and_one_next_step() {
     error: no agent is named `codr`
     hint: did you mean `coder`?
     $ team-agent explain m-999
-    error: `m-999` is no agent and no message of this team
+    error: `m-999` is no agent, message, task, result or question of this team
     hint: run `team-agent status` to see the agents
     $ team-agent attach nobody-at-all
     error: no agent is named `nobody-at-all`

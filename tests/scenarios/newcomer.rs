@@ -322,3 +322,35 @@ fn a_program_that_is_missing_is_named_with_its_agent_and_a_way_to_try_without() 
     );
     ws.finish();
 }
+
+#[test]
+fn explain_says_cause_and_next_step_of_everything_that_has_a_name() {
+    let crew = Crew::started(&["w1"]);
+    crew.ws.ok(["send", "--watch-result", "w1", "hi", "--wait", "answered", "--timeout", "20"]);
+    let text = crew.ws.ok(["explain", "w1"]);
+    assert!(
+        text.starts_with("w1 is idle, and its turn ended without a report for task 1:\n  team-agent send w1 'Report task 1.'\n"),
+        "{text}"
+    );
+    assert!(text.contains("the turn ended") && text.lines().count() <= 14, "{text}");
+    assert!(text.lines().all(|it| it.chars().count() <= 80), "{text}");
+    assert!(crew.ws.ok(["explain", "1"]).starts_with("task 1 is open: w1 owes it (hi)"));
+    crew.ws.ok(["send", "w1", "fake: report status=failed summary=\"no luck\""]);
+    crew.ws.run(["wait", "--task", "1", "--timeout", "20"]);
+    let task = crew.ws.ok(["explain", "1"]);
+    assert!(task.starts_with("task 1 failed (r-"), "{task}");
+    let id = crew.ws.json(["results"])["results"][0]["result_id"].as_str().expect("an id").to_owned();
+    assert!(crew.ws.ok(["explain", &id]).contains("w1 reported failed for task 1: no luck"));
+    assert!(crew.ws.ok(["explain", "leader"]).starts_with("no leader is bound"));
+    crew.control("w1", "exit 3");
+    crew.ws.wait_until("it has ended", || crew.ws.ok(["status"]).contains("EXITED"), SOON);
+    let text = crew.ws.ok(["explain", "w1"]);
+    assert!(text.starts_with("w1 has ended by itself: its program ended with code 3:\n"), "{text}");
+    let events = crew.ws.ok(["events"]);
+    assert!(events.lines().all(|it| it.chars().count() <= 80), "{events}");
+    assert!(
+        events.lines().any(|it| it.contains(" w1 ") && it.ends_with("its program ended with code 3")),
+        "{events}"
+    );
+    crew.finish();
+}

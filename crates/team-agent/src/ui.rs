@@ -87,6 +87,11 @@ impl Ui {
         }
     }
 
+    /// Cuts a text to one line of the usual width.
+    pub(crate) fn fit(&self, text: &str) -> String {
+        fit(text, COLUMNS)
+    }
+
     /// Fills a text up to that many columns.
     pub(crate) fn pad(&self, text: &str, columns: usize) -> String {
         format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use team_engine::ErrorKind;
-use team_engine::ops::{Engine, SendArgs as Wanted, Sent, SentTo};
+use team_engine::ops::{Engine, SendArgs as Wanted, Sent, SentTo, held};
 use team_model::ReceiptStep;
 
 use crate::cli::Context;
@@ -135,26 +135,6 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
     Ok(text)
 }
 
-/// Why a message waits, and what would make it go on.
-fn held(context: &Context, to: &str, reason: &str) -> Option<String> {
-    let typing = context.paste(&format!("attach {to} --type"));
-    Some(match reason {
-        "busy" => format!("{to} is at work; it is delivered when the turn has ended"),
-        "draft" => format!("text stands in {to}'s input box; send or delete it in `{typing}`"),
-        "dirty" => format!("an earlier text may stand in {to}'s input box; empty it in `{typing}`"),
-        "dialog" => format!("{to}'s program asks something; answer it in `{typing}`"),
-        "person" => format!("somebody is attached to {to} with `--type`; it is delivered when they leave"),
-        "mode" => format!("{to}'s screen is being scrolled; leave that with `q` in `{typing}`"),
-        "limited" => {
-            format!("{to}'s provider has reached its limit; `{}` says until when", context.paste("status"))
-        }
-        "no_session" => {
-            format!("{to} is not ready yet; `{}` says why", context.paste(&format!("explain {to}")))
-        }
-        _ => return None,
-    })
-}
-
 fn read_stdin() -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     std::io::stdin().read_to_end(&mut bytes).map_err(|error| {
@@ -170,7 +150,8 @@ fn show(ui: &Ui, context: &Context, sent: &Sent) {
         ui.line(&format!("{} to {}: {}{reason}{task}", it.message_id, it.to, it.receipt.step));
     }
     for it in sent.receivers.iter().filter(|it| it.receipt.step == "held") {
-        if let Some(words) = it.receipt.reason.as_deref().and_then(|reason| held(context, &it.to, reason)) {
+        if let Some(words) = it.receipt.reason.as_deref().and_then(|reason| held(&it.to, reason, &sent.team))
+        {
             ui.say(&format!("held: {words}"));
         }
     }

@@ -1,12 +1,13 @@
 //! Following the log until something has happened, or cannot happen any more.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{AgentName, Event, ReportStatus, SeatState, State, TaskId, TeamKey, TeamState};
 
-use super::Engine;
+use super::{Engine, told};
 use crate::error::EngineError;
 use crate::guardian::Guardian;
 use crate::store::Line;
@@ -75,6 +76,15 @@ pub struct EventLine {
     pub event: serde_json::Value,
     /// Who wrote it.
     pub by: serde_json::Value,
+}
+
+/// A line of the log for people.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The agent that it is about.
+    pub agent: Option<String>,
+    /// What happened.
+    pub words: String,
 }
 
 impl EventLine {
@@ -169,7 +179,7 @@ impl Engine {
     }
 
     /// How a task ended, from the lines that closed it.
-    fn ended(&self, key: &TeamKey, task: TaskId) -> Result<Waited, EngineError> {
+    pub(super) fn ended(&self, key: &TeamKey, task: TaskId) -> Result<Waited, EngineError> {
         let plain = Waited {
             task: Some(task.to_string()),
             ..Waited::plain(true, format!("task {task} has ended"), None)
@@ -226,18 +236,29 @@ impl Engine {
         &mut self,
         since: u64,
         follow: bool,
-        each: &mut dyn FnMut(&EventLine) -> bool,
+        each: &mut dyn FnMut(&EventLine, &Told) -> bool,
     ) -> Result<(), EngineError> {
         let only = self.team.clone().map(|_| self.team()).transpose()?;
         let store = self.store_mut()?;
+        // Which agent a start belongs to: those of now, and those that pass by.
+        let seats = store.state.teams.values().flat_map(|it| &it.seats);
+        let mut starts: BTreeMap<u64, String> =
+            seats.filter_map(|(name, seat)| Some((seat.spawn.as_ref()?.id.0, name.to_string()))).collect();
         let mut lines = store.journal().follow(store.journal().cursor_behind(since)?)?;
         let mut go_on = true;
         loop {
             let deadline = if follow { None } else { Some(Instant::now()) };
             lines.next(deadline, &mut |line| {
+                if let Event::SpawnPlanned { agent, .. } = &line.event.0 {
+                    starts.insert(line.seq, agent.to_string());
+                }
                 let ours = only.as_ref().is_none_or(|it| line.team.as_deref() == Some(it.as_str()));
                 if go_on && line.seq > since && ours {
-                    go_on = each(&EventLine::of(line));
+                    let told = Told {
+                        agent: told::agent(&line.event.0, |it| starts.get(&it).cloned()),
+                        words: told::words(&line.event.0),
+                    };
+                    go_on = each(&EventLine::of(line), &told);
                 }
             })?;
             if !follow || !go_on {

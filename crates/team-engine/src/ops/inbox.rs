@@ -32,12 +32,10 @@ pub struct InboxEntry {
     /// The sender.
     pub from: String,
     /// The task it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The text.
     pub text: String,
     /// Where it stands with this receiver.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<ReceiptShown>,
 }
 

@@ -71,10 +71,8 @@ pub struct ReceiptShown {
     /// The step.
     pub step: String,
     /// Why it waits, or why it ended so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The channel of the last attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// How many attempts there were.
     pub attempts: u32,
@@ -88,7 +86,6 @@ pub struct SentTo {
     /// The receiver.
     pub to: String,
     /// The task it handed over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Where it stands.
     pub receipt: ReceiptShown,
@@ -100,19 +97,21 @@ pub struct Sent {
     /// The first message.
     pub message_id: String,
     /// The label of its case, where a result is owed: `--case`, else the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub case_id: Option<String>,
     /// Whether a result is watched for.
     pub watching: bool,
+    /// The team.
+    #[schemars(with = "String")]
+    pub team: TeamKey,
     /// Whether a leader is bound that can be told.
     pub leader_bound: bool,
     /// Whether it had been accepted before.
     pub repeated: bool,
-    /// How many control characters were removed.
+    /// How many control characters were removed from the text: what would act as a key is not sent.
     pub cleaned: u64,
-    /// The step that every receiver has reached.
+    /// The step that every receiver has reached; of several receivers it is the slowest's.
     pub step: String,
-    /// Whether the wanted step was reached by all.
+    /// Whether all have reached the step that was waited for: what `--wait` says, else `submitted`.
     pub reached: bool,
     /// Each receiver.
     pub receivers: Vec<SentTo>,
@@ -276,6 +275,7 @@ impl Engine {
             message_id: first.map(|it| it.id.to_string()).unwrap_or_default(),
             case_id: if args.watch_result { args.case.clone().or(task) } else { args.case.clone() },
             watching: args.watch_result,
+            team: key.clone(),
             leader_bound: store.state.teams.get(key).is_some_and(|it| it.leader.bound.is_some()),
             repeated: outcome.repeated,
             cleaned,

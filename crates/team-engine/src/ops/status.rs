@@ -30,7 +30,6 @@ pub struct Status {
     /// Its tmux session.
     pub session_name: String,
     /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
     /// Commands that show a seat's screen.
     pub attach_commands: Vec<String>,
@@ -43,7 +42,7 @@ pub struct Status {
     /// Receipts by step.
     pub messages: BTreeMap<String, u64>,
     /// Questions to humans that are open.
-    pub questions: BTreeMap<String, String>,
+    pub questions: Vec<QuestionShown>,
     /// The person's own agent.
     pub leader: LeaderShown,
     /// The coordinator.
@@ -52,6 +51,19 @@ pub struct Status {
     pub attention: Vec<Attention>,
     /// The other teams of this workspace.
     pub other_teams: Vec<OtherTeam>,
+}
+
+/// A question to a human that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuestionShown {
+    /// Its id, for `send --reply-to`.
+    pub id: String,
+    /// Who asks.
+    pub from: String,
+    /// The beginning of the question.
+    pub question: String,
+    /// The answers it offers; none if it is open.
+    pub choices: Vec<String>,
 }
 
 /// Another team of the workspace.
@@ -112,10 +124,8 @@ pub struct SessionShown {
     /// Its pane.
     pub pane: Option<String>,
     /// Why it is as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last lines of its screen, where it failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
 }
 
@@ -129,7 +139,6 @@ pub struct ActivityShown {
     /// Why.
     pub reason: Option<String>,
     /// Until when, for a limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// What proves it: the source and its record.
     pub evidence: Option<String>,
@@ -167,7 +176,6 @@ pub struct LeaderShown {
     /// The pane.
     pub pane: Option<String>,
     /// Why none is bound any more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How many things it has not been told.
     pub untold: usize,
@@ -264,7 +272,12 @@ impl Engine {
             questions: team
                 .questions
                 .iter()
-                .map(|(id, it)| (id.to_string(), format!("{}: {}", it.agent, it.question)))
+                .map(|(id, it)| QuestionShown {
+                    id: id.to_string(),
+                    from: it.agent.clone(),
+                    question: it.question.clone(),
+                    choices: choices(store, it.seq),
+                })
                 .collect(),
             leader: LeaderShown {
                 bound: team.leader.bound.is_some(),
@@ -296,6 +309,14 @@ fn team_word(state: TeamState) -> &'static str {
         TeamState::Stopping => "stopping",
         TeamState::Stopped => "stopped",
         TeamState::Lost => "lost",
+    }
+}
+
+/// The answers that a question offers.
+fn choices(store: &Store, seq: u64) -> Vec<String> {
+    match store.line(seq).ok().flatten().map(|it| it.event.0) {
+        Some(Event::HumanAsked { choices, .. }) => choices,
+        _ => Vec::new(),
     }
 }
 
@@ -344,11 +365,9 @@ fn attention(
             "unknown" => format!("send --reply-to {id} all 'ANSWER'"),
             agent => format!("send --reply-to {id} {agent} 'ANSWER'"),
         };
-        let choices = match store.line(it.seq).ok().flatten().map(|it| it.event.0) {
-            Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => {
-                format!(" ({})", choices.join(", "))
-            }
-            _ => String::new(),
+        let choices = match choices(store, it.seq) {
+            none if none.is_empty() => String::new(),
+            some => format!(" ({})", some.join(", ")),
         };
         let what = format!("{id} from {}: {}{choices}", it.agent, it.question);
         add("question", Some(it.agent.as_str()), what, &words);
