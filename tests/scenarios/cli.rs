@@ -43,6 +43,9 @@ fn help_and_version_of_any_verb_do_nothing_else() {
     let before = everything(ws.root());
     for verb in verbs(&ws) {
         for flag in ["--help", "-h", "--version"] {
+            if flag == "--version" && !verb.is_empty() {
+                continue;
+            }
             let output = ws.run(verb.iter().map(String::as_str).chain([flag]));
             assert_eq!(output.code, Some(0), "{verb:?} {flag}: {}", output.snapshot());
             assert_eq!(output.stderr, "", "{verb:?} {flag}");

@@ -6,6 +6,7 @@ use crate::ui::Ui;
 
 /// Show what was sent to an agent, or to `leader`; marks nothing as read
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent inbox leader\n  team-agent inbox coder --limit 5")]
 pub(crate) struct InboxArgs {
     /// The agent, or `leader`
     agent: String,

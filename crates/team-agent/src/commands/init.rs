@@ -10,6 +10,7 @@ use crate::ui::Ui;
 ///
 /// What exists is never overwritten.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent init\n  team-agent --team web init")]
 pub(crate) struct InitArgs {}
 
 pub(crate) fn run(ui: &Ui, context: &Context, _args: &InitArgs) -> Result<u8, CliError> {

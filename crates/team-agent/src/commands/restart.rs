@@ -11,6 +11,7 @@ use crate::ui::Ui;
 
 /// Go on with a stopped team: the same agents, with their conversations
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent restart\n  team-agent restart .team/web --headless")]
 pub(crate) struct RestartArgs {
     /// The workspace, or the team's directory
     dir: Option<PathBuf>,

@@ -7,6 +7,7 @@ use crate::ui::Ui;
 
 /// Show all results, collected or not; marks nothing
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent results\n  team-agent results --case parser")]
 pub(crate) struct ResultsArgs {
     /// Only those of this case
     #[arg(long, value_name = "ID")]

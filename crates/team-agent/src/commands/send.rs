@@ -50,7 +50,7 @@ pub(crate) struct SendArgs {
     /// Your own id: the same id again is the same message
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// A label for the case
+    /// A label that its result carries too; `results --case` lists by it
     #[arg(long, value_name = "ID")]
     case: Option<String>,
     /// The message this answers
@@ -67,9 +67,13 @@ fn step(word: &str) -> Result<ReceiptStep, String> {
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.strip_suffix('s').unwrap_or(text);
-    let seconds: f64 = number.parse().map_err(|_| "give seconds, for example 30 or 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "give seconds, for example 30 or 0.5".to_owned())
+    let (number, each) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let bad = || "give seconds, for example 30 or 0.5, or minutes, for example 2m".to_owned();
+    let seconds: f64 = number.parse().map_err(|_| bad())?;
+    Duration::try_from_secs_f64(seconds * each).map_err(|_| bad())
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, CliError> {
