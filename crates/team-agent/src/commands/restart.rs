@@ -22,7 +22,7 @@ pub(crate) struct RestartArgs {
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
     let scope = match &args.dir {
-        Some(dir) => Engine::scope_of(context.scope(), dir),
+        Some(dir) => Engine::scope_of(&context.scope(), dir),
         None => context.scope(),
     };
     ui.on_interrupt_starts_go_on();

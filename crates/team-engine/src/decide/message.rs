@@ -1,4 +1,6 @@
 //! Accepting a message: who it goes to, whether it was sent before, which task it makes.
+//!
+//! Long: every rule of sending, and its tests.
 
 use std::collections::BTreeMap;
 
@@ -219,10 +221,9 @@ fn yourself(team: &Team, from: &Sender, word: &str) -> Refusal {
 /// Says so where another team of the workspace has an agent of that name.
 fn in_another_team(state: &State, command: &SendCommand, refusal: Refusal) -> Refusal {
     let named = || command.to.iter().flat_map(|it| it.split(',')).map(str::trim);
-    let other = state.teams.iter().filter(|(key, _)| **key != command.team);
-    let found = other
-        .filter_map(|(key, team)| named().find(|it| team.seats.contains_key(*it)).map(|name| (key, name)))
-        .next();
+    let mut other = state.teams.iter().filter(|(key, _)| **key != command.team);
+    let found =
+        other.find_map(|(key, team)| named().find(|it| team.seats.contains_key(*it)).map(|name| (key, name)));
     match found {
         Some((key, name)) if refusal.code == "unknown_receiver" => {
             refusal.with_hint(format!("`{name}` is in team `{key}`: add `--team {key}`"))

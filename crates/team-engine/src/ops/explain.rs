@@ -270,7 +270,7 @@ fn why(key: &TeamKey, team: &Team, name: &AgentName, seat: &Seat) -> (String, Op
             (asks, command(&format!("attach {name} --type")))
         }
         SeatState::Starting => (format!("{name} is starting; it is not proved ready yet"), None),
-        _ => running(key, team, name, seat, &because),
+        SeatState::Running => running(key, team, name, seat, &because),
     }
 }
 

@@ -1,4 +1,6 @@
 //! Sending messages and looking at where they are.
+//!
+//! Long: sending here and elsewhere, and where a message stands, share their helpers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,6 +94,7 @@ pub struct SentTo {
 }
 
 /// A message that was accepted.
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the answer")]
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sent {
     /// The first message.

@@ -117,14 +117,14 @@ impl Engine {
     }
 
     /// What a directory means for a restart: a workspace, or the directory of a team in one.
-    pub fn scope_of(scope: Scope, dir: &Path) -> Scope {
+    pub fn scope_of(scope: &Scope, dir: &Path) -> Scope {
         let given = Scope { workspace: Some(dir.to_owned()), ..scope.clone() };
         let team_below = |teams: &Path, name: &std::ffi::OsStr| {
             let team = scope.team.clone().or_else(|| Some(name.to_string_lossy().into_owned()));
             Some(Scope { workspace: Some(teams.parent()?.to_owned()), team, ..scope.clone() })
         };
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let here = workspace_of(&scope, None, &cwd);
+        let here = workspace_of(scope, None, &cwd);
         let Ok(real) = std::fs::canonicalize(dir) else {
             // The bare name of a team of this workspace.
             let name = dir.components().next_back().map(|it| it.as_os_str().to_owned());

@@ -1,4 +1,6 @@
 //! What each agent is doing: one struct for text, JSON and tools.
+//!
+//! Long: the one answer with all its parts.
 
 use std::collections::BTreeMap;
 
@@ -331,9 +333,10 @@ fn attention(
     let mut found = Vec::new();
     let mut add = |kind: &str, agent: Option<&str>, what: String, words: &str| {
         // Several commands in one name their team themselves.
-        let command = match words.contains("&&") {
-            true => format!("team-agent {words}"),
-            false => decide::command_for(words, key),
+        let command = if words.contains("&&") {
+            format!("team-agent {words}")
+        } else {
+            decide::command_for(words, key)
         };
         found.push(Attention { kind: kind.to_owned(), agent: agent.map(str::to_owned), what, command });
     };
@@ -392,6 +395,7 @@ fn attention(
 }
 
 /// What stands still in a team that runs, and will by itself go on standing still.
+#[expect(clippy::type_complexity, reason = "the one closure that collects what waits")]
 fn waits_in_running(key: &TeamKey, team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String, &str)) {
     for (name, seat) in &team.seats {
         if matches!(seat.state, SeatState::Stopped { cause: Cause::Exit }) {

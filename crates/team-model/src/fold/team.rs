@@ -1,4 +1,6 @@
 //! What decisions change in a team: its life, its seats, messages, tasks and results.
+//!
+//! Long: one arm per event of a team.
 
 use super::At;
 use crate::state::{
