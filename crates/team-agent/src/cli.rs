@@ -1,7 +1,6 @@
 //! The command line: which commands there are and what they share.
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -190,7 +189,7 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     let asked = help_words(arguments);
     let arguments = asked.as_deref().unwrap_or(arguments);
     // Where nothing says how wide it is, as wide as everything else here.
-    let plain = !std::io::stdout().is_terminal();
+    let plain = !crate::ui::is_terminal();
     let command = if plain { Cli::command().term_width(80) } else { Cli::command() };
     let matches = match command.try_get_matches_from(arguments) {
         Ok(matches) => matches,

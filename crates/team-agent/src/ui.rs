@@ -182,6 +182,11 @@ impl Ui {
     }
 }
 
+/// Whether a person looks at what is printed.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 fn fields(answer: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(answer) {
         Ok(Value::Object(fields)) => fields,
