@@ -43,6 +43,9 @@ fn help_and_version_of_any_verb_do_nothing_else() {
     let before = everything(ws.root());
     for verb in verbs(&ws) {
         for flag in ["--help", "-h", "--version"] {
+            if flag == "--version" && !verb.is_empty() {
+                continue;
+            }
             let output = ws.run(verb.iter().map(String::as_str).chain([flag]));
             assert_eq!(output.code, Some(0), "{verb:?} {flag}: {}", output.snapshot());
             assert_eq!(output.stderr, "", "{verb:?} {flag}");
@@ -181,7 +184,7 @@ fn refusals_name_the_thing_and_one_next_step() {
     error: no agent is named `codr`
     hint: did you mean `coder`?
     $ team-agent explain m-999
-    error: `m-999` is no agent and no message of this team
+    error: `m-999` is no agent, message, task, result or question of this team
     hint: run `team-agent status` to see the agents
     $ team-agent attach nobody-at-all
     error: no agent is named `nobody-at-all`

@@ -10,6 +10,7 @@ mod json;
 mod leader;
 mod log;
 mod lost;
+mod newcomer;
 mod places;
 mod receipts;
 mod refusals;

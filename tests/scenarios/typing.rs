@@ -292,7 +292,7 @@ fn messages_that_waited_together_come_in_one_block_oldest_first() {
     for id in &ids {
         crew.ws.wait_until(
             "it is answered",
-            || crew.ws.json(["explain", id])["receipts"][0][1]["step"] == "answered",
+            || crew.ws.json(["explain", id])["receipts"][0]["receipt"]["step"] == "answered",
             SOON,
         );
     }
@@ -360,7 +360,7 @@ fn a_text_left_in_the_box_of_a_program_that_dies_is_not_typed_twice() {
     crew.ws.ok(["send", "w1", "after it", "--wait", "answered", "--timeout", "30"]);
     let copies = crew.texts("w1").iter().filter(|it| it.contains("never entered")).count();
     assert!(copies <= 1, "{:?}", crew.texts("w1"));
-    let step = crew.ws.json(["explain", &id])["receipts"][0][1]["step"].clone();
+    let step = crew.ws.json(["explain", &id])["receipts"][0]["receipt"]["step"].clone();
     assert_eq!(step == "answered", copies == 1, "{step}: {:?}", crew.texts("w1"));
     crew.finish();
 }

@@ -35,7 +35,7 @@ fn a_session_reads_like_this() {
     run(&["shutdown"]);
     run(&["shutdown"]);
     run(&["restart", "--headless"]);
-    run(&["shutdown", "--now"]);
+    run(&["shutdown"]);
     run(&["delete", "crew", "--confirm"]);
     let shown = renumber(&crew.ws.normalise(&shown));
     for part in [

@@ -16,7 +16,6 @@ use crate::ui::Ui;
 #[command(
     name = "team-agent",
     version,
-    propagate_version = true,
     disable_help_subcommand = true,
     after_help = "A first team:
   team-agent init                                write its files
@@ -191,7 +190,12 @@ pub(crate) fn run(arguments: &[OsString]) -> u8 {
     if let Some((command, name)) = called_by_ourselves(arguments) {
         return carry_out(command, &Ui::new(false, name), &Context::default());
     }
-    let matches = match Cli::command().try_get_matches_from(arguments) {
+    let asked = help_words(arguments);
+    let arguments = asked.as_deref().unwrap_or(arguments);
+    // Where nothing says how wide it is, as wide as everything else here.
+    let plain = !crate::ui::is_terminal();
+    let command = if plain { Cli::command().term_width(80) } else { Cli::command() };
+    let matches = match command.try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, arguments),
     };
@@ -253,13 +257,53 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
         let help = word.as_deref().filter(|_| known).map_or_else(String::new, |it| format!("{it} "));
         let (message, tip) = match error.kind() {
             K::MissingSubcommand => ("a command is missing".to_owned(), None),
+            K::InvalidSubcommand => {
+                let word = word.clone().unwrap_or_default();
+                (format!("there is no command `{word}`"), Some(meant(&word)))
+            }
             _ => words_of(&error.render().to_string()),
         };
         let hint = tip.unwrap_or_else(|| format!("run `team-agent {help}--help`"));
         return Ui::new(true, &word.unwrap_or_default()).error(&CliError::usage(message, hint));
     }
+    if let (K::InvalidSubcommand, Some(word)) = (error.kind(), command_word(arguments)) {
+        let ui = Ui::new(false, "");
+        return ui.error(&CliError::usage(format!("there is no command `{word}`"), meant(&word)));
+    }
     let _ = error.print();
     2
+}
+
+/// What somebody meant by a word that is no command: a habit of other programs, or a slip.
+fn meant(word: &str) -> String {
+    let habit = match word {
+        "start" | "up" | "run" | "launch" => Some("quick-start"),
+        "stop" | "kill" | "down" | "end" => Some("shutdown"),
+        "list" | "ls" | "ps" | "show" | "agents" => Some("status"),
+        "log" | "logs" => Some("events"),
+        "rm" | "remove" => Some("delete"),
+        "resume" => Some("restart"),
+        _ => None,
+    };
+    let command = command();
+    let known = command.get_subcommands().filter(|it| !it.is_hide_set()).map(clap::Command::get_name);
+    let near = team_engine::decide::near_names(word, known);
+    match habit.map(str::to_owned).or_else(|| near.into_iter().next()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "run `team-agent --help` to see the commands".to_owned(),
+    }
+}
+
+/// `help VERB` asks for what `VERB --help` shows.
+fn help_words(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, rest) = arguments.split_first()?;
+    let (first, verb) = rest.split_first()?;
+    (first == "help").then(|| {
+        let mut words = vec![program.clone()];
+        words.extend(verb.iter().filter(|it| !it.to_string_lossy().starts_with('-')).cloned());
+        words.push("--help".into());
+        words
+    })
 }
 
 /// What is wrong, in one line, and what clap advises.

@@ -86,7 +86,8 @@ impl From<EngineError> for CliError {
         // With carets and lines of its own it is for people; programs find each place in the details.
         let (message, verbatim) = match &error {
             EngineError::Spec(errors) => {
-                (counted(details.len(), errors.files()), Some(whole.into_boxed_str()))
+                let count = counted(details.len(), errors.files());
+                (count.clone(), Some(format!("{}\n\n{count}", whole.trim_end()).into_boxed_str()))
             }
             _ => (whole, None),
         };

@@ -78,6 +78,25 @@ impl Ui {
         let _ = writeln!(std::io::stderr().lock(), "{}", printable(text));
     }
 
+    /// Says what goes on without this command when it is interrupted, which then ends it.
+    pub(crate) fn on_interrupt_starts_go_on(&self) {
+        use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+        extern "C" fn told(_: i32) {
+            let text: &[u8] =
+                b"\nagents go on starting; `team-agent status` shows them, `team-agent shutdown` ends them\n";
+            let _ = nix::unistd::write(std::io::stderr(), text);
+            // SAFETY: it may be called in a handler.
+            #[expect(unsafe_code, reason = "a handler may not run what an ordinary end runs")]
+            unsafe {
+                nix::libc::_exit(130)
+            }
+        }
+        let action = SigAction::new(SigHandler::Handler(told), SaFlags::empty(), SigSet::empty());
+        // SAFETY: the handler calls nothing but write and _exit.
+        #[expect(unsafe_code, reason = "handlers are set so")]
+        let _ = unsafe { sigaction(Signal::SIGINT, &action) };
+    }
+
     /// Prints text exactly; says whether somebody still reads.
     pub(crate) fn raw(&self, text: &str) -> bool {
         self.put(text.as_bytes())
@@ -90,6 +109,11 @@ impl Ui {
         for (at, part) in wrap(text, room).iter().enumerate() {
             self.line(&format!("{}{part}", if at == 0 { head } else { indent.as_str() }));
         }
+    }
+
+    /// Cuts a text to one line of the usual width.
+    pub(crate) fn fit(&self, text: &str) -> String {
+        fit(text, COLUMNS)
     }
 
     /// Fills a text up to that many columns.
@@ -180,6 +204,11 @@ impl Ui {
             }
         });
     }
+}
+
+/// Whether a person looks at what is printed.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
 }
 
 fn fields(answer: &impl Serialize) -> Map<String, Value> {

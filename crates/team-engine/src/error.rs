@@ -66,6 +66,16 @@ pub enum EngineError {
         /// Its name.
         program: String,
     },
+    /// An agent's program is not on the PATH.
+    #[error("agent `{agent}` needs `{program}`, which is not on the PATH")]
+    NoProgramFor {
+        /// The program.
+        program: String,
+        /// The agent.
+        agent: String,
+        /// Its role file.
+        file: String,
+    },
     /// Something the log should hold is not there.
     #[error("{what} `{id}` is not in the log")]
     Gone {
@@ -121,6 +131,7 @@ impl EngineError {
             | Self::Log(_)
             | Self::Tmux(_)
             | Self::NoProgram { .. }
+            | Self::NoProgramFor { .. }
             | Self::Coordinator(_)
             | Self::SeatFile(_)
             | Self::Io { .. } => ErrorKind::Environment,
@@ -143,7 +154,7 @@ impl EngineError {
             Self::Tmux(_) => "tmux",
             Self::Unsupported(_) => "unsupported",
             Self::SeatFile(_) => "seat_file",
-            Self::NoProgram { .. } => "no_program",
+            Self::NoProgram { .. } | Self::NoProgramFor { .. } => "no_program",
             Self::Gone { .. } => "not_found",
             Self::Coordinator(_) => "coordinator",
             Self::NotYet { .. } => "not_yet",
@@ -194,6 +205,9 @@ impl EngineError {
             Self::Unsupported(error) => error.hint(),
             Self::NoProgram { program } => {
                 Some(format!("install `{program}`, or put its directory on the PATH"))
+            }
+            Self::NoProgramFor { program, file, .. } => {
+                Some(format!("install `{program}`, or write `provider: fake` in `{file}` to try without it"))
             }
             Self::Coordinator(_) => {
                 Some("run `team-agent coordinator --foreground` to see what it says".to_owned())

@@ -93,6 +93,7 @@ pub(crate) fn received_form(store: &Store, seq: u64, message: &Message) -> Resul
         to: message.addressed.clone(),
         kind: message.kind,
         task: message.task,
+        answers: message.request,
     };
     Ok(frame_message(&heading, &body))
 }

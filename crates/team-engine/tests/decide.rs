@@ -108,6 +108,8 @@ impl World {
             subject: text.to_owned(),
             task: None,
             reply_to: None,
+            request: None,
+            answer: String::new(),
             own_id: None,
             prior: None,
             case_id: None,

@@ -419,6 +419,7 @@ pub const FREE_TEXT: &[&str] = &[
     "input",
     "last_lines",
     "lessons",
+    "message",
     "next_actions",
     "note",
     "presentation",
@@ -432,7 +433,7 @@ pub const FREE_TEXT: &[&str] = &[
     "why",
 ];
 /// Fields of those names that hold a word of ours in events of this type.
-pub const NO_FREE_TEXT: &[(&str, &str)] = &[("message.held", "why")];
+pub const NO_FREE_TEXT: &[(&str, &str)] = &[("message.held", "why"), ("task.created", "message")];
 
 events! {
 /// A fact.

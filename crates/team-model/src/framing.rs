@@ -10,7 +10,7 @@
 //!
 //! A body line that could pass for a head is indented by one space, so only we make heads.
 
-use crate::{MessageId, MessageKind, TaskId};
+use crate::{MessageId, MessageKind, RequestId, TaskId};
 
 const HEAD: &str = "[Team message from ";
 const HEAD_END: &str = ":]";
@@ -29,11 +29,13 @@ pub struct Heading {
     pub kind: MessageKind,
     /// The task it belongs to.
     pub task: Option<TaskId>,
+    /// The question it answers.
+    pub answers: Option<RequestId>,
 }
 
 /// Renders a message in its received form; `body` holds no control characters but newline and tab.
 pub fn frame_message(heading: &Heading, body: &str) -> String {
-    let Heading { id, from, to, kind, task } = heading;
+    let Heading { id, from, to, kind, task, answers } = heading;
     let mut text = format!("{HEAD}{from} to {to}{HEAD_END}\n{ID}{id}");
     if *kind != MessageKind::Message {
         text.push_str(", ");
@@ -42,6 +44,10 @@ pub fn frame_message(heading: &Heading, body: &str) -> String {
     if let Some(task) = task {
         text.push_str(", task ");
         text.push_str(&task.to_string());
+    }
+    if let Some(question) = answers {
+        text.push_str(", answers ");
+        text.push_str(&question.to_string());
     }
     text.push_str(")\n");
     text.push_str(&indent_heads(body));
@@ -97,6 +103,7 @@ mod tests {
             to: "coder".to_owned(),
             kind: MessageKind::Brief,
             task: Some(TaskId(3)),
+            answers: None,
         }
     }
 

@@ -22,7 +22,7 @@ pub use event::{
     MessageKind, NO_FREE_TEXT, NoticeCause, Origin, Proof, ReadyFact, ReportStatus, ResultSource, SeatSpec,
     SpawnMode, TestRun, TestStatus, TurnOutcome,
 };
-pub use fold::FOLD_FORMAT;
+pub use fold::{CUT_OFF, FOLD_FORMAT};
 pub use framing::{Heading, find_message_ids, frame_message, indent_heads};
 pub use id::{BadId, MessageId, RequestId, ResultId, RunId, SessionId, SpawnId, TaskId, is_own_message_id};
 pub use name::{AgentName, NameError, TeamKey, fold_case};

@@ -465,6 +465,9 @@ pub struct Message {
     pub task: Option<TaskId>,
     /// What it answers.
     pub reply_to: Option<MessageId>,
+    /// The question it answers.
+    #[serde(default)]
+    pub request: Option<RequestId>,
     /// A free label.
     pub case_id: Option<String>,
     /// The fingerprint of its text, which stays in the log.

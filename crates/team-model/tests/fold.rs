@@ -665,3 +665,50 @@ fn a_turn_goes_on_after_a_compaction_inside_it() {
     world.turn(spawn, &[]);
     assert_eq!(compacting(&mut world), ActivityKind::Working);
 }
+
+#[test]
+fn a_collected_result_is_no_news_any_more() {
+    let mut world = World::new();
+    world.start("a");
+    let id = ResultId(world.state.seq + 1);
+    world.then(Event::McpReportResult {
+        id,
+        agent: "a".to_owned(),
+        status: ReportStatus::Success,
+        summary: "done".to_owned(),
+        task: None,
+        case_id: None,
+        text: None,
+        lists: Artifacts::default(),
+        source: ResultSource::Report,
+        via: "mcp".to_owned(),
+        late: false,
+        partial: false,
+        presentation: std::collections::BTreeMap::new(),
+        ignored: std::collections::BTreeMap::new(),
+    });
+    assert_eq!(world.state.teams[&world.key].untold.len(), 1);
+    world.then(Event::CollectResult { results: vec![id] });
+    assert!(world.state.teams[&world.key].untold.is_empty());
+}
+
+#[test]
+fn what_a_conversation_tells_again_proves_nothing_for_a_session_that_ended() {
+    let mut world = World::new();
+    let old = world.start("a");
+    let id = world.message(&["a"], None);
+    world.sending(&id, "a", old, 1);
+    world.turn(old, &[&id]);
+    world.then(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Shutdown });
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Unknown));
+    let new = world.start("a");
+    world.then(Event::MessageSubmitted {
+        id: id.clone(),
+        receiver: name("a"),
+        in_turn: true,
+        proof: proof("transcript"),
+    });
+    world.turn(new, &[]);
+    world.end_turn(new, TurnOutcome::Answer);
+    assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Unknown));
+}

@@ -187,7 +187,11 @@ fn seat(
     };
     let auth_mode = auth_mode(text, role, profile.as_ref(), errors);
     let provider = role.provider.clone()?;
-    if let (Some(profile), Some(can)) = (&profile, known.providers.get(&provider))
+    let one_mode = |it: &&Profile| {
+        // Two that differ were said already.
+        role.auth_mode.as_ref().zip(it.auth_mode).is_none_or(|(asked, own)| asked.value == own)
+    };
+    if let (Some(profile), Some(can)) = (profile.as_ref().filter(one_mode), known.providers.get(&provider))
         && let Err(lines) = profile.check_for(auth_mode, &provider, &can.key_names)
     {
         profile_errors(source, text, role, profile, &lines, errors);

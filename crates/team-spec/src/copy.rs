@@ -14,7 +14,9 @@ use sha2::{Digest as _, Sha256};
 
 use team_model::fold_case;
 
-use crate::place::{AGENTS_DIR, LocateError, TEAM_DIR, TEAM_FILE, TeamSource, role_files, write_whole};
+use crate::place::{
+    AGENTS_DIR, DEFAULT_KEY, LocateError, TEAM_DIR, TEAM_FILE, TeamSource, role_files, write_whole,
+};
 
 /// The file that tells which files of a team's directory are copies.
 const COPIED: &str = "copied.json";
@@ -30,12 +32,16 @@ struct Copied {
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// A file of the person's stands where a copy would go.
-    #[error("`{}` exists and differs from `{}`", there.display(), from.display())]
+    #[error("`{}` {} differs from `{}`", there.display(), if *edited { "was edited and" } else { "exists and" }, from.display())]
     Differs {
         /// The file below `.team/`.
         there: PathBuf,
         /// The file that was to be copied.
         from: PathBuf,
+        /// Whether it was a copy of ours that somebody has changed.
+        edited: bool,
+        /// Whether the key was chosen for this team.
+        named: bool,
     },
     /// The team below `.team/` has a role file that the copied team has not.
     #[error("`{}` belongs to another team than `{}`", there.display(), from.display())]
@@ -68,6 +74,12 @@ impl CopyError {
     /// Says what to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
+            Self::Differs { there, edited: true, .. } => {
+                Some(format!("delete `{}` to have the original again", there.display()))
+            }
+            Self::Differs { named: true, .. } => {
+                Some("start it beside the other team: choose another `--team-id`".to_owned())
+            }
             Self::Differs { .. } | Self::OtherRole { .. } => {
                 Some("start it beside the other team: add `--team-id NAME`".to_owned())
             }
@@ -77,6 +89,13 @@ impl CopyError {
             Self::Io { .. } => None,
         }
     }
+}
+
+/// Finds the directory that a team below `.team/` was copied from.
+pub fn copied_from(workspace: &Path, key: &str) -> Option<PathBuf> {
+    let list = fs::read(workspace.join(TEAM_DIR).join(key).join(COPIED)).ok()?;
+    let copied: Copied = serde_json::from_slice(&list).ok()?;
+    Some(workspace.join(copied.source))
 }
 
 /// Copies TEAM.md and the role files below `.team/`, unless they lie there, and
@@ -131,7 +150,10 @@ pub fn copy_into(source: &TeamSource) -> Result<(TeamSource, Vec<PathBuf>), Copy
         match fs::read(&there) {
             Ok(found) if found == *content => {}
             Ok(found) if earlier.files.get(name) == Some(&hash(&found)) => writes.push((there, content)),
-            Ok(_) => return Err(CopyError::Differs { there, from: from.clone() }),
+            Ok(_) => {
+                let (edited, named) = (earlier.files.contains_key(name), source.key.as_str() != DEFAULT_KEY);
+                return Err(CopyError::Differs { there, from: from.clone(), edited, named });
+            }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => writes.push((there, content)),
             Err(cause) => return Err(failed(&there)(cause)),
         }

@@ -29,7 +29,7 @@ mod yaml;
 
 pub use approvals::{Approvals, Ruling};
 pub use compile::compile;
-pub use copy::{CopyError, copy_into};
+pub use copy::{CopyError, copied_from, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};
 pub use error::{Snippet, SpecError, SpecErrors};
 pub use known::{AuthMode, Capabilities, Effort, KeyNames, Known, Lookup, Tool};

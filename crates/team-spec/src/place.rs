@@ -67,8 +67,8 @@ pub enum LocateError {
     NoTeam {
         /// The directory.
         dir: PathBuf,
-        /// Whether `team-agent init` would make one there.
-        init: bool,
+        /// The command that would make one there.
+        init: Option<String>,
     },
     /// A team below `.team/` runs under its directory's name only.
     #[error("the team in `{}` has the key `{key}`, not `{asked}`", dir.display())]
@@ -104,7 +104,7 @@ impl LocateError {
             Self::NotADirectory { dir } => {
                 dir.parent().map(|it| format!("name its directory: `{}`", it.display()))
             }
-            Self::NoTeam { init: true, .. } => Some("run `team-agent init` to create one".to_owned()),
+            Self::NoTeam { init: Some(command), .. } => Some(format!("run `{command}` to create one")),
             Self::NoDirectory { .. } | Self::NoTeam { .. } => {
                 Some("name a directory that holds `TEAM.md` or `agents/*.md`".to_owned())
             }
@@ -160,7 +160,7 @@ pub fn locate(
         return match (shape(&home)?, shape(&workspace)?) {
             (Some(Shape::Team), _) => Ok(source(key, canonical(&home)?, true, false)),
             (_, Some(Shape::Team)) => Ok(source(key, workspace.clone(), false, false)),
-            _ => Err(LocateError::NoTeam { dir: home, init: key.as_str() == DEFAULT_KEY }),
+            _ => Err(LocateError::NoTeam { dir: home, init: Some(init(&key)) }),
         };
     };
 
@@ -189,7 +189,7 @@ pub fn locate(
         }
         return match shape(&dir)? {
             Some(Shape::Team) => Ok(source(key, dir, true, false)),
-            _ => Err(LocateError::NoTeam { dir, init: key.as_str() == DEFAULT_KEY }),
+            _ => Err(LocateError::NoTeam { dir, init: Some(init(&key)) }),
         };
     }
     if dir.starts_with(&teams) {
@@ -199,7 +199,15 @@ pub fn locate(
         Some(Shape::Team) => Ok(source(key()?, dir, false, false)),
         // The top of a workspace holds many `*.md` files that are no roles.
         Some(Shape::Flat) if dir != workspace => Ok(source(key()?, dir, false, true)),
-        _ => Err(LocateError::NoTeam { init: dir == workspace, dir }),
+        _ => Err(LocateError::NoTeam { init: (dir == workspace).then(|| "team-agent init".to_owned()), dir }),
+    }
+}
+
+/// The command that makes a team of this key.
+fn init(key: &TeamKey) -> String {
+    match key.as_str() {
+        DEFAULT_KEY => "team-agent init".to_owned(),
+        key => format!("team-agent --team {key} init"),
     }
 }
 

@@ -90,7 +90,7 @@ impl ProfileError {
             Self::NotFound { name, auth_mode } => {
                 Some(format!("run `team-agent profile init {name} --auth-mode {auth_mode}`"))
             }
-            Self::AlreadyExists { path } => Some(format!("edit it: `{}`", path.display())),
+            Self::AlreadyExists { .. } => Some("edit it, or choose another name".to_owned()),
             Self::Readable { path, .. } => Some(format!("run `chmod 600 {}`", shell_word(path))),
             Self::NotAFile { .. } => Some("put the file itself there, not a link to it".to_owned()),
             Self::Lines { lines, .. } => {

@@ -123,7 +123,9 @@ type Provider<'a> = (&'a str, &'a Capabilities);
 fn provider<'a>(fields: &mut Fields<'_>, known: &'a Known, start: Range<usize>) -> Option<Provider<'a>> {
     let given = fields.has("provider");
     let Some(word) = fields.text("provider") else {
-        if !given {
+        // A key that was misspelt was named already.
+        let misspelt = |it: &SpecError| it.hint.as_deref() == Some("did you mean `provider`?");
+        if !given && !fields.errors.iter().any(misspelt) {
             let hint = format!("add a line such as `provider: claude`; known: {}", list(known.implemented()));
             fields.wrong(start, "`provider` is missing", Some(hint));
         }

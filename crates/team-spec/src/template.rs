@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::place::{DEFAULT_KEY, TEAM_DIR};
+use crate::place::TEAM_DIR;
 
 /// A file of a template: its path below the team's directory, and its text.
 pub type TemplateFile = (&'static str, &'static str);
@@ -103,8 +103,8 @@ pub fn fill(text: &str, values: &BTreeMap<&str, &str>) -> String {
 
 /// Writes the first team of a workspace, except files that exist already, and
 /// returns what was written.
-pub fn init_team(workspace: &Path) -> io::Result<Vec<PathBuf>> {
-    write_template(TEAM_TEMPLATE, &workspace.join(TEAM_DIR).join(DEFAULT_KEY))
+pub fn init_team(workspace: &Path, key: &str) -> io::Result<Vec<PathBuf>> {
+    write_template(TEAM_TEMPLATE, &workspace.join(TEAM_DIR).join(key))
 }
 
 /// Writes the files of a template that do not exist yet and returns them. Role

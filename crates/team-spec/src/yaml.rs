@@ -104,8 +104,15 @@ fn syntax_error(text: &Text, source: &str, cause: &serde_saphyr::Error) -> SpecE
             .error(place, "this line is indented as if it belonged to the value above")
             .with_hint("begin all keys of one level in the same column");
     }
-    if line.trim_start_matches(' ').starts_with('\t') && before.trim().is_empty() {
-        return text.error(place, "a tab cannot indent a line").with_hint("indent with spaces");
+    // The parser may stumble a line later.
+    let mut at = 0;
+    for line in source.split_inclusive('\n') {
+        let blank = line.len() - line.trim_start_matches([' ', '\t']).len();
+        if line[..blank].contains('\t') && !line.trim().is_empty() {
+            let error = text.error(at..at + blank, "a tab cannot indent a line");
+            return error.with_hint("use blanks, not tabs");
+        }
+        at += line.len();
     }
     let unquoted = rest.split_whitespace().next().unwrap_or_default();
     if problem.contains("anchor or alias") && unquoted.starts_with('*') {

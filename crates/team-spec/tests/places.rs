@@ -50,8 +50,8 @@ fn a_directory_elsewhere_is_read_and_gets_the_key_that_was_asked_for() {
 fn the_workspace_itself_may_describe_a_team() {
     let world = World::new();
     world.write("README.md", "# x\n");
-    assert!(matches!(refused(&world, None, None), LocateError::NoTeam { init: true, .. }));
-    assert!(matches!(refused(&world, Some("."), None), LocateError::NoTeam { init: true, .. }));
+    assert!(matches!(refused(&world, None, None), LocateError::NoTeam { init: Some(_), .. }));
+    assert!(matches!(refused(&world, Some("."), None), LocateError::NoTeam { init: Some(_), .. }));
     world.write("agents/a.md", ROLE);
     for dir in [None, Some(".")] {
         let source = world.source(dir, None);
@@ -175,14 +175,14 @@ fn paths_may_hold_blanks_quotes_and_any_script() {
 #[test]
 fn a_first_team_is_written_once_and_compiles() {
     let world = World::new();
-    let written = init_team(&world.root()).unwrap();
+    let written = init_team(&world.root(), "current").unwrap();
     assert_eq!(written, [world.path(".team/current/TEAM.md"), world.path(".team/current/agents/coder.md")]);
     assert_eq!(world.compile().unwrap().seats.len(), 1);
-    assert_eq!(init_team(&world.root()).unwrap(), [] as [std::path::PathBuf; 0]);
+    assert_eq!(init_team(&world.root(), "current").unwrap(), [] as [std::path::PathBuf; 0]);
 
     let other = World::new();
     other.team("agents/mine.md", ROLE);
-    assert_eq!(init_team(&other.root()).unwrap(), [other.path(".team/current/TEAM.md")]);
+    assert_eq!(init_team(&other.root(), "current").unwrap(), [other.path(".team/current/TEAM.md")]);
 }
 
 #[test]

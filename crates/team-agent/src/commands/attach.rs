@@ -13,8 +13,9 @@ use crate::ui::Ui;
 
 /// Show an agent's screen; nothing you type reaches it
 ///
-/// Leave with Ctrl-b, then d. Messages that have to be typed wait while somebody with `--type` is there.
+/// Leave with Ctrl-b, then d; from a tmux of your own with Ctrl-b twice, then d. Messages that have to be typed wait while somebody with `--type` is there.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent attach coder\n  team-agent attach coder --type")]
 pub(crate) struct AttachArgs {
     /// The agent; without it the whole team
     agent: Option<String>,

@@ -10,6 +10,7 @@ use crate::ui::Ui;
 
 /// Check a team's files and show what they mean
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent compile\n  team-agent compile ~/crews/review")]
 pub(crate) struct CompileArgs {
     /// The team's directory
     dir: Option<PathBuf>,

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 /// Run the workspace's coordinator in this terminal; commands start one by themselves
 #[derive(Debug, clap::Args)]
 pub(crate) struct CoordinatorArgs {
-    /// Stay in the foreground and talk
+    /// Stay in this terminal and print what it does
     #[arg(long, conflicts_with = "detach")]
     foreground: bool,
     /// Leave the process that started this one

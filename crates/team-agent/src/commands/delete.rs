@@ -8,6 +8,7 @@ use crate::ui::Ui;
 
 /// Forget a stopped team: tasks, messages and results go, your files stay
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  team-agent delete web --confirm")]
 pub(crate) struct DeleteArgs {
     /// The team: its key, its name or its session
     #[arg(value_name = "TEAM_NAME")]

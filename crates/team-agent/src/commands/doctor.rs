@@ -32,6 +32,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, _args: &DoctorArgs) -> Result<u8, 
         for it in &found.checks {
             let word = match it.level {
                 CheckLevel::Ok => "ok  ",
+                CheckLevel::Info => "--  ",
                 CheckLevel::Warn => "WARN",
                 CheckLevel::Fail => "FAIL",
             };

@@ -1,8 +1,6 @@
 //! `events`
 
-use std::fmt::Write as _;
-
-use team_engine::ops::{Engine, EventLine};
+use team_engine::ops::{Engine, EventLine, Told};
 
 use crate::cli::Context;
 use crate::error::CliError;
@@ -19,8 +17,8 @@ pub(crate) struct EventsArgs {
     /// Go on with new lines as they come
     #[arg(long)]
     follow: bool,
-    /// Only lines behind this one
-    #[arg(long, value_name = "SEQ", default_value = "0")]
+    /// Only lines behind this one: its number, or an id such as m-14
+    #[arg(long, value_name = "LINE", default_value = "0", value_parser = super::log_line)]
     since: u64,
 }
 
@@ -29,34 +27,19 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &EventsArgs) -> Result<u8, C
     if args.follow {
         ui.end_with_reader();
     }
-    engine.events(args.since, args.follow, &mut |line| {
+    engine.events(args.since, args.follow, &mut |line, told| {
         if ui.is_json() {
             ui.raw(&format!("{}\n", serde_json::to_string(line).unwrap_or_default()))
         } else {
-            ui.line(&human(line))
+            ui.line(&human(ui, line, told))
         }
     })?;
     Ok(0)
 }
 
-/// One line for people: when, what, and the fields that are short.
-fn human(line: &EventLine) -> String {
-    let time = line.ts.get(11..23).unwrap_or(&line.ts);
-    let kind = line.event.get("type").and_then(|it| it.as_str()).unwrap_or("?");
-    let mut text = format!("{:>6} {time} {kind}", line.seq);
-    if let Some(fields) = line.event.as_object() {
-        for (name, value) in fields {
-            let shown = match value {
-                _ if name == "type" => continue,
-                serde_json::Value::String(it) if it.chars().count() <= 60 => it.replace('\n', " "),
-                serde_json::Value::String(it) => {
-                    format!("{}…", it.chars().take(59).collect::<String>().replace('\n', " "))
-                }
-                serde_json::Value::Object(_) | serde_json::Value::Null => continue,
-                other => other.to_string(),
-            };
-            let _ = write!(text, " {name}={shown}");
-        }
-    }
-    text
+/// One line for people: when, who, and what in words.
+fn human(ui: &Ui, line: &EventLine, told: &Told) -> String {
+    let time = line.ts.get(11..19).unwrap_or(&line.ts);
+    let agent = ui.pad(told.agent.as_deref().unwrap_or("-"), 12);
+    ui.fit(&format!("{:>6} {time} {agent} {}", line.seq, told.words.replace('\n', " ")))
 }

@@ -28,3 +28,17 @@ pub(crate) mod send;
 pub(crate) mod shutdown;
 pub(crate) mod status;
 pub(crate) mod wait;
+
+/// A line of the log: its number, or the id of what began with it.
+pub(crate) fn log_line(word: &str) -> Result<u64, String> {
+    let number = word.rsplit_once('-').map_or(word, |(_, number)| number);
+    number.parse().map_err(|_| "give the number of a line, or an id such as m-14".to_owned())
+}
+
+/// A number of things to show: none is no answer.
+pub(crate) fn at_least_one(word: &str) -> Result<usize, String> {
+    match word.parse() {
+        Ok(0) | Err(_) => Err("give a number from 1".to_owned()),
+        Ok(many) => Ok(many),
+    }
+}

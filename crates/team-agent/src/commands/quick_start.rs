@@ -36,6 +36,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &QuickStartArgs) -> Result<u
         team_id: args.team_id.clone().or_else(|| context.shared.team.clone()),
         headless: args.headless,
     };
+    ui.on_interrupt_starts_go_on();
     let started = Engine::quick_start(&context.scope(), &options, &mut |it| show_progress(ui, it))?;
     Ok(show_started(ui, &started))
 }
@@ -51,6 +52,9 @@ pub(crate) fn show_progress(ui: &Ui, seat: &SeatProgress) {
 pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {
     let failure = failure(started);
     ui.answer(started, failure.as_ref(), |ui| {
+        if let Some(note) = &started.note {
+            ui.say(note);
+        }
         if started.ready { show_ready(ui, started) } else { show_why(ui, started) }
     })
 }
@@ -78,6 +82,10 @@ fn show_why(ui: &Ui, started: &Started) {
         // The only one stands in the error below.
         if bad.len() > 1 {
             ui.say(&format!("agent `{}` is not ready: {}", seat.agent, why(seat)));
+            let words = if asks(&[seat]).is_some() { "attach --type" } else { "explain" };
+            let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
+            let words = format!("{verb} {} {rest}", seat.agent);
+            ui.say(&format!("  {}", paste(words.trim_end(), Some(&started.team))));
         }
         for line in &seat.last_lines {
             ui.say(&format!("    | {line}"));
@@ -115,6 +123,14 @@ fn failure(started: &Started) -> Option<CliError> {
     };
     let of_team = |words: &str| paste(words, Some(&started.team));
     let error = CliError::new(ErrorKind::User, "not_ready", message);
+    if bad.len() > 1 {
+        // What to run for each stands above.
+        return Some(error.with_hint(format!(
+            "see to each; where one has failed, run `{}`, mend it, then `{}`",
+            of_team("shutdown"),
+            of_team("restart")
+        )));
+    }
     if let Some(asks) = asks(&bad) {
         return Some(
             error.with_hint(format!("answer it in `{}`", of_team(&format!("attach {} --type", asks.agent)))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use team_engine::ErrorKind;
 use team_engine::ops::{Engine, ReportArgs as Wanted};
 use team_model::{Artifacts, ReportStatus};
 
@@ -17,7 +18,7 @@ use crate::ui::Ui;
 )]
 pub(crate) struct ReportArgs {
     /// The result in one to a few sentences
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     summary: String,
     /// How it ended: success, partial, failed or blocked
     #[arg(long, value_parser = status)]
@@ -26,7 +27,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "ID")]
     task: Option<String>,
     /// The long form
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     text: Option<String>,
     /// Read the long form from this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
@@ -72,7 +73,12 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ReportArgs) -> Result<u8, C
     let mut engine: Engine = context.look()?;
     let reported = engine.report(&wanted)?;
     let _ = engine.ensure_coordinator();
-    Ok(ui.answer(&reported, None, |ui| {
+    // It is kept, but whoever waits for it will not take it for an answer.
+    let failure = (!reported.proved && reported.task.is_none()).then(|| {
+        CliError::new(ErrorKind::User, "unproved", format!("result {} closes no task", reported.result_id))
+            .with_hint("report from the agent's own shell, or by its tools")
+    });
+    Ok(ui.answer(&reported, failure.as_ref(), |ui| {
         ui.line(&reported.message);
     }))
 }

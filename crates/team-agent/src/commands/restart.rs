@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use team_engine::ops::{Engine, Scope};
+use team_engine::ops::Engine;
 
 use super::quick_start::{show_progress, show_started};
 use crate::cli::Context;
@@ -11,8 +11,9 @@ use crate::ui::Ui;
 
 /// Go on with a stopped team: the same agents, with their conversations
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  team-agent restart\n  team-agent restart .team/web --headless")]
 pub(crate) struct RestartArgs {
-    /// The workspace
+    /// The workspace, or the team's directory
     dir: Option<PathBuf>,
     /// Go on without a leader
     #[arg(long)]
@@ -20,8 +21,11 @@ pub(crate) struct RestartArgs {
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
-    let scope =
-        Scope { workspace: args.dir.clone().or_else(|| context.shared.workspace.clone()), ..context.scope() };
+    let scope = match &args.dir {
+        Some(dir) => Engine::scope_of(&context.scope(), dir),
+        None => context.scope(),
+    };
+    ui.on_interrupt_starts_go_on();
     let started = Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))?;
     Ok(show_started(ui, &started))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use team_engine::ErrorKind;
-use team_engine::ops::{Engine, LONGEST_TEXT, SendArgs as Wanted, Sent, SentTo};
+use team_engine::ops::{Engine, LONGEST_TEXT, SendArgs as Wanted, Sent, SentTo, held};
 use team_model::ReceiptStep;
 
 use crate::cli::Context;
@@ -35,6 +35,7 @@ pub(crate) struct SendArgs {
     #[arg(required_unless_present = "again")]
     to: Option<String>,
     /// The text; `-` reads standard input
+    #[arg(allow_hyphen_values = true)]
     text: Option<String>,
     /// Read the text from this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "text")]
@@ -58,7 +59,7 @@ pub(crate) struct SendArgs {
         conflicts_with_all = ["to", "text", "file", "watch_result", "id", "case", "reply_to"]
     )]
     again: Option<String>,
-    /// A label for the case
+    /// A label that its result carries too; `results --case` lists by it
     #[arg(long, value_name = "ID")]
     case: Option<String>,
     /// The message this answers
@@ -75,9 +76,13 @@ fn step(word: &str) -> Result<ReceiptStep, String> {
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.strip_suffix('s').unwrap_or(text);
-    let seconds: f64 = number.parse().map_err(|_| "give seconds, for example 30 or 0.5".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "give seconds, for example 30 or 0.5".to_owned())
+    let (number, each) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60.0),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let bad = || "give seconds, for example 30 or 0.5, or minutes, for example 2m".to_owned();
+    let seconds: f64 = number.parse().map_err(|_| bad())?;
+    Duration::try_from_secs_f64(seconds * each).map_err(|_| bad())
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &SendArgs) -> Result<u8, CliError> {
@@ -140,6 +145,16 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
         (Some(_), _) | (None, Some("-")) => read_bounded(std::io::stdin()).map_err(|error| {
             CliError::usage(format!("failed to read standard input: {error}"), "give the text as an argument")
         })?,
+        // More often a slip in an option than a text; a real one has blanks.
+        (None, Some(word))
+            if word.starts_with("--") && word.len() > 2 && !word.contains(char::is_whitespace) =>
+        {
+            let to = args.to.as_deref().unwrap_or_default();
+            return Err(CliError::usage(
+                format!("there is no option `{word}`"),
+                format!("to send just this, run `printf %s '{word}' | team-agent send {to} -`"),
+            ));
+        }
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
     let text = String::from_utf8(bytes)
@@ -170,6 +185,12 @@ fn show(ui: &Ui, context: &Context, sent: &Sent) {
         let task = it.task.as_deref().map(|it| format!(", task {it}")).unwrap_or_default();
         ui.line(&format!("{} to {}: {}{reason}{task}", it.message_id, it.to, it.receipt.step));
     }
+    for it in sent.receivers.iter().filter(|it| it.receipt.step == "held") {
+        if let Some(words) = it.receipt.reason.as_deref().and_then(|reason| held(&it.to, reason, &sent.team))
+        {
+            ui.say(&format!("held: {words}"));
+        }
+    }
     if sent.repeated {
         ui.say("it was sent before under this id; nothing was sent again");
     }
@@ -180,6 +201,10 @@ fn show(ui: &Ui, context: &Context, sent: &Sent) {
     }
     if sent.watching {
         let collect = context.paste("collect");
-        ui.say(&format!("the leader will be told when the result comes; `{collect}` shows it"));
+        ui.say(&if sent.leader_bound {
+            format!("an agent in the leader's pane is told when the result comes; `{collect}` shows it")
+        } else {
+            format!("`{collect}` shows the result when it comes")
+        });
     }
 }

@@ -7,16 +7,14 @@ use crate::error::CliError;
 use crate::ui::Ui;
 
 /// End a team's sessions; everything is kept for `restart`
+///
+/// Waits for nobody: a turn that runs is cut off, and its message is then `unknown`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ShutdownArgs {
-    /// Do not wait for turns that run
-    #[arg(long)]
-    now: bool,
-}
+pub(crate) struct ShutdownArgs {}
 
-pub(crate) fn run(ui: &Ui, context: &Context, args: &ShutdownArgs) -> Result<u8, CliError> {
+pub(crate) fn run(ui: &Ui, context: &Context, _args: &ShutdownArgs) -> Result<u8, CliError> {
     let mut engine: Engine = context.look()?;
-    let done = engine.shutdown(args.now)?;
+    let done = engine.shutdown()?;
     let collect = paste("collect", Some(&done.team));
     Ok(ui.answer(&done, None, |ui| {
         if done.already {
@@ -25,6 +23,10 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &ShutdownArgs) -> Result<u8,
             ui.line(&format!("Team {} is stopped.", done.team));
         } else {
             ui.line(&format!("Team {} is stopped: {}.", done.team, done.stopped.join(", ")));
+        }
+        for it in &done.at_work {
+            let task = it.task.as_deref().map(|it| format!(" (task {it})")).unwrap_or_default();
+            ui.line(&format!("{} was at work{task}.", it.agent));
         }
         match done.open_tasks {
             0 => {}

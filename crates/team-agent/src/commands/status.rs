@@ -19,7 +19,8 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &StatusArgs) -> Result<u8, C
 }
 
 fn show(ui: &Ui, status: &Status) {
-    ui.line(&format!("Team {} ({}): {}", status.name, status.team, status.state));
+    let name = if status.name == status.team { String::new() } else { format!(" ({})", status.name) };
+    ui.line(&format!("Team {}{name}: {}", status.team, status.state));
     if let Some(goal) = &status.goal {
         ui.paragraph("Goal: ", goal);
     }
@@ -34,10 +35,17 @@ fn show(ui: &Ui, status: &Status) {
         ui.table(&["AGENT", "PROVIDER", "DOING", "NOTES"], &rows);
     }
     let results = &status.results;
-    ui.line(&format!(
-        "Results: {} to collect, {} collected, {} failed",
-        results.uncollected, results.collected, results.failed
-    ));
+    ui.line(&match results.total {
+        0 => "No results yet".to_owned(),
+        total => {
+            let noun = if total == 1 { "result" } else { "results" };
+            let failed = match results.failed {
+                0 => String::new(),
+                failed => format!("; {failed} failed"),
+            };
+            format!("{total} {noun}: {} to collect{failed}", results.uncollected)
+        }
+    });
     let leader = match (status.leader.bound, &status.leader.pane, &status.leader.reason) {
         (true, Some(pane), _) => format!("in pane {pane}"),
         (true, None, _) => "bound".to_owned(),
@@ -45,10 +53,15 @@ fn show(ui: &Ui, status: &Status) {
         (false, _, None) => "none, results wait here".to_owned(),
     };
     ui.paragraph("Leader: ", &leader);
+    if !status.other_teams.is_empty() {
+        let teams: Vec<_> =
+            status.other_teams.iter().map(|it| format!("{} ({})", it.team, it.state)).collect();
+        ui.paragraph("Other teams here: ", &teams.join(", "));
+    }
     for it in &status.attention {
         // What waits for somebody is loud; the rest is a way to go on.
         let head = match it.kind.as_str() {
-            "results" | "stopped" | "coordinator" => String::new(),
+            "results" | "messages" | "stopped" | "coordinator" => String::new(),
             loud => format!("{} ", ui.loud(&loud.to_uppercase())),
         };
         ui.paragraph(&head, &format!("{}:", it.what));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use team_engine::ErrorKind;
-use team_engine::ops::{Engine, Wish};
+use team_engine::ops::{Engine, Waited, Wish};
+use team_engine::{EngineError, ErrorKind};
 use team_model::{AgentName, Event, TaskId};
 
 use super::send::seconds;
@@ -35,7 +35,7 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "TYPE", group = "wish")]
     event: Option<String>,
     /// With --event: count events behind this line too
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "LINE", value_parser = super::log_line)]
     since: Option<u64>,
     /// How long to wait, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
@@ -57,7 +57,13 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &WaitArgs) -> Result<u8, Cli
         _ => return Err(CliError::usage("nothing to wait for", "give --task, --result, --idle or --event")),
     };
     let mut engine: Engine = context.look()?;
-    let waited = engine.wait(&wish, args.since, args.timeout)?;
+    let waited = match engine.wait(&wish, args.since, args.timeout) {
+        Err(error @ EngineError::NotYet { .. }) => {
+            let error = CliError::from(error);
+            return Ok(ui.answer(&Waited::not_yet(&wish, error.message.clone()), Some(&error), |_| {}));
+        }
+        other => other?,
+    };
     let failure = (!waited.happened).then(|| {
         CliError::new(
             ErrorKind::User,

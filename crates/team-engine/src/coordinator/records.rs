@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
 use team_model::{
-    ActivityKind, Event, MessageId, Proof, ReadyFact, ReceiptStep, Seat, SeatState, SpawnId, Team,
+    ActivityKind, Event, MessageId, Proof, ReadyFact, Receipt, ReceiptStep, Seat, SeatState, SpawnId, Team,
     TurnOutcome, find_message_ids,
 };
 use team_provider::{ActivityKind as Shown, Fact, Provider, RecordKind, SeatPlaces, TurnOutcome as Ended};
@@ -364,7 +364,9 @@ fn transcript_event(
 ) {
     let proof = |record: &str| Proof { source: "transcript".to_owned(), record: record.to_owned() };
     let step = |id: &MessageId| {
-        team.message(id).and_then(|it| it.receipts.get(&at.1)).filter(|it| it.attempts > 0).map(|it| it.step)
+        // What an earlier session was given stands in the transcript of a conversation that goes on.
+        let ours = |it: &&Receipt| it.attempt.as_ref().is_some_and(|it| it.spawn == spawn);
+        team.message(id).and_then(|it| it.receipts.get(&at.1)).filter(ours).map(|it| it.step)
     };
     let repeated = |id: &MessageId| {
         let receipt = team.message(id).and_then(|it| it.receipts.get(&at.1));

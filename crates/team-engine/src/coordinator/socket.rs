@@ -102,8 +102,14 @@ impl Core {
     fn carry_out(&mut self, request: &Request, peer: Option<u32>) -> Result<(), EngineError> {
         self.store.refresh()?;
         if let Some(agent) = seat_above(&self.store.state, peer) {
-            let message = format!("agent `{agent}` may not do this: it is for a person or the leader");
-            return Err(Refusal::new("not_allowed", message).into());
+            let what = match request {
+                Request::Shutdown { team, .. } => format!("shut team `{team}` down"),
+                Request::Delete { team } => format!("delete team `{team}`"),
+                Request::Approve { agent: asks, .. } => format!("answer for `{asks}`"),
+            };
+            let refusal = Refusal::new("not_allowed", format!("agent `{agent}` may not {what}"));
+            let hint = "ask the person who leads the team to run it in a shell of their own";
+            return Err(refusal.with_hint(hint).into());
         }
         if crate::seat::is_marked(peer) {
             return Err(Refusal::new(

@@ -1,10 +1,12 @@
 //! Accepting a message: who it goes to, whether it was sent before, which task it makes.
+//!
+//! Long: every rule of sending, and its tests.
 
 use std::collections::BTreeMap;
 
 use team_model::{
-    AgentName, Body, Cause, ClosesOn, Event, MessageId, MessageKind, SeatState, State, TaskId, Team, TeamKey,
-    TeamState,
+    AgentName, Body, Cause, ClosesOn, Event, MessageId, MessageKind, RequestId, SeatState, State, TaskId,
+    Team, TeamKey, TeamState,
 };
 
 use super::Refusal;
@@ -30,6 +32,10 @@ pub struct SendCommand {
     pub task: Option<TaskId>,
     /// What it answers.
     pub reply_to: Option<MessageId>,
+    /// The question it answers.
+    pub request: Option<RequestId>,
+    /// What is kept of it as the answer to that question.
+    pub answer: String,
     /// The sender's own id.
     pub own_id: Option<String>,
     /// An earlier message of that id that has left the state.
@@ -140,7 +146,7 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
                 let others: Vec<_> = team.seats.keys().filter(|it| Some(*it) != sender).cloned().collect();
                 if others.is_empty() {
                     return Err(Refusal::new("nobody_there", "there is no other agent in this team")
-                        .with_hint("write a role file in `agents/` and run `team-agent restart`"));
+                        .with_hint("to add one, write its role file into `agents/`, then run `team-agent shutdown && team-agent restart`"));
                 }
                 address.seats.extend(others);
                 shown.push("all".to_owned());
@@ -173,6 +179,9 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
                 let normal = AgentName::new(name).ok();
                 let Some(found) = normal.and_then(|it| team.seats.get_key_value(&it)).map(|(it, _)| it)
                 else {
+                    if matches!(name, "self" | "me" | "user" | "human" | "person") {
+                        return Err(yourself(team, from, name));
+                    }
                     return Err(unknown_receiver(team, name));
                 };
                 if Some(found) == sender {
@@ -197,6 +206,30 @@ pub fn resolve(team: &Team, from: &Sender, to: &[String]) -> Result<Address, Ref
     }
     address.shown = once.join(", ");
     Ok(address)
+}
+
+/// Words for the person or the sender, which are no names.
+fn yourself(team: &Team, from: &Sender, word: &str) -> Refusal {
+    let refusal = Refusal::new("unknown_receiver", format!("`{word}` is no receiver"));
+    match from {
+        Sender::Person => refusal.with_hint(the_team_has(team)),
+        _ if matches!(word, "self" | "me") => refusal.with_hint(the_team_has(team)),
+        _ => refusal.with_hint("the person who leads the team is `leader`"),
+    }
+}
+
+/// Says so where another team of the workspace has an agent of that name.
+fn in_another_team(state: &State, command: &SendCommand, refusal: Refusal) -> Refusal {
+    let named = || command.to.iter().flat_map(|it| it.split(',')).map(str::trim);
+    let mut other = state.teams.iter().filter(|(key, _)| **key != command.team);
+    let found =
+        other.find_map(|(key, team)| named().find(|it| team.seats.contains_key(*it)).map(|name| (key, name)));
+    match found {
+        Some((key, name)) if refusal.code == "unknown_receiver" => {
+            refusal.with_hint(format!("`{name}` is in team `{key}`: add `--team {key}`"))
+        }
+        _ => refusal,
+    }
 }
 
 fn unknown_receiver(team: &Team, name: &str) -> Refusal {
@@ -246,17 +279,12 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
         return Err(Refusal::new("team_stopped", format!("team `{}` is not running", command.team))
             .with_hint(format!("run `{}` first", super::command_for("restart", &command.team))));
     }
-    let address = resolve(team, &command.sender, &command.to)?;
+    let address =
+        resolve(team, &command.sender, &command.to).map_err(|it| in_another_team(state, command, it))?;
     if let Some(refusal) = address.named.iter().find_map(|it| dead(team, &command.team, it)) {
         return Err(refusal);
     }
-    if let Some(reply_to) = &command.reply_to
-        && let MessageId::Seq(seq) = reply_to
-        && *seq > state.seq
-    {
-        return Err(Refusal::new("unknown_message", format!("there is no message `{reply_to}`"))
-            .with_hint("take the id from `team-agent inbox leader`"));
-    }
+    let closed = command.request.map(|it| answers(team, command, it, &address)).transpose()?;
     if let Some(task) = command.task
         && (task.0 == 0 || task.0 > team.last_task)
     {
@@ -294,7 +322,7 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
             addressed: address.shown.clone(),
             task: task.or(command.task),
             reply_to: command.reply_to.clone(),
-            request: None,
+            request: command.request,
             run: None,
             case_id: command.case_id.clone(),
             presentation: command.presentation.clone(),
@@ -316,7 +344,31 @@ pub fn accept_message(state: &State, command: &SendCommand) -> Result<(Vec<Event
         }
         messages.push(SentMessage { id, to, to_leader: address.leader, task });
     }
+    events.extend(closed);
     Ok((events, SendOutcome { messages, repeated: false }))
+}
+
+/// A message to the one who asked closes the question.
+fn answers(team: &Team, command: &SendCommand, id: RequestId, address: &Address) -> Result<Event, Refusal> {
+    let Some(question) = team.questions.get(&id) else {
+        let open: Vec<_> = team.questions.keys().map(ToString::to_string).collect();
+        let hint = match open.as_slice() {
+            [] => "no question is open; leave `--reply-to` out".to_owned(),
+            _ => format!("open questions: {}", open.join(", ")),
+        };
+        return Err(Refusal::new("no_such_question", format!("no question `{id}` is open")).with_hint(hint));
+    };
+    if command.sender != Sender::Person {
+        return Err(Refusal::new("not_allowed", format!("question `{id}` is for a person or the leader"))
+            .with_hint("write to the one who asked without `reply_to`"));
+    }
+    let asker = team.seats.keys().find(|it| it.as_str() == question.agent);
+    if let Some(asker) = asker.filter(|it| !address.seats.contains(it)) {
+        let words = format!("send --reply-to {id} {asker} 'ANSWER'");
+        return Err(Refusal::new("not_the_asker", format!("question `{id}` was asked by `{asker}`"))
+            .with_hint(format!("run `{}`", super::command_for(&words, &command.team))));
+    }
+    Ok(Event::HumanAnswered { id, answer: command.answer.clone() })
 }
 
 /// Nobody reads what is sent to an agent whose program has ended by itself or never began.

@@ -16,6 +16,8 @@ use crate::{guardian, launch, process, workspace};
 pub enum CheckLevel {
     /// As it should be.
     Ok,
+    /// Neither good nor bad.
+    Info,
     /// Worth knowing.
     Warn,
     /// Stops the work.
@@ -188,7 +190,7 @@ fn providers(path: &str) -> Vec<Check> {
         let id = format!("provider.{}", known.name);
         let Some(program) = launch::find_program(known.program, path) else {
             let message = format!("{} is not installed (no `{}` on the PATH)", known.name, known.program);
-            checks.push(check(&id, CheckLevel::Ok, message, None));
+            checks.push(check(&id, CheckLevel::Info, message, None));
             continue;
         };
         let told = std::process::Command::new(&program)
@@ -258,7 +260,10 @@ fn place(scope: &Scope) -> Vec<Check> {
             checks.push(check(
                 "log",
                 CheckLevel::Ok,
-                format!("the log is whole ({} lines)", store.state.seq),
+                match store.state.seq {
+                    1 => "the log is whole (1 line)".to_owned(),
+                    many => format!("the log is whole ({many} lines)"),
+                },
                 None,
             ));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{SeatState, TeamKey, TeamState};
+use team_model::{SeatState, Team, TeamKey, TeamState};
 
 use super::Engine;
 use crate::coordinator::{Answer, Request};
@@ -39,6 +39,8 @@ pub struct ShutDown {
     pub team: String,
     /// The agents that ended now.
     pub stopped: Vec<String>,
+    /// The agents whose turn was cut off.
+    pub at_work: Vec<AtWork>,
     /// Results that nobody has collected.
     pub uncollected: usize,
     /// Tasks that are open.
@@ -47,6 +49,15 @@ pub struct ShutDown {
     pub already: bool,
     /// How it can go on.
     pub restart: String,
+}
+
+/// An agent whose turn was cut off.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct AtWork {
+    /// The agent.
+    pub agent: String,
+    /// The task that this turn was about.
+    pub task: Option<String>,
 }
 
 /// A team that was deleted.
@@ -74,6 +85,16 @@ pub struct AttachTarget {
     pub env_remove: Vec<String>,
 }
 
+fn at_work(team: &Team) -> Vec<AtWork> {
+    let busy = team.seats.iter().filter(|(_, it)| it.state.is_live() && it.turn.is_some());
+    busy.map(|(name, seat)| {
+        let messages = seat.turn.iter().flat_map(|it| &it.messages);
+        let task = messages.filter_map(|it| team.message(it)?.task).find(|it| team.tasks.contains_key(it));
+        AtWork { agent: name.to_string(), task: task.map(|it| it.to_string()) }
+    })
+    .collect()
+}
+
 impl Engine {
     pub(super) fn ask(&self, request: &Request) -> Result<(), EngineError> {
         // The coordinator asks the kernel who its caller is. Who is an agent's by its own word is one all the same.
@@ -98,7 +119,7 @@ impl Engine {
     }
 
     /// Shuts a team down: sessions end, everything is kept.
-    pub fn shutdown(&mut self, now: bool) -> Result<ShutDown, EngineError> {
+    pub fn shutdown(&mut self) -> Result<ShutDown, EngineError> {
         let key = self.team()?;
         let before = self.store()?.state.teams.get(&key).cloned().unwrap_or_default();
         let already = before.state == TeamState::Stopped;
@@ -109,8 +130,9 @@ impl Engine {
             .filter(|(_, it)| it.state.is_live())
             .map(|(name, _)| name.to_string())
             .collect();
+        let at_work = if already { Vec::new() } else { at_work(&before) };
         if !already {
-            self.ask(&Request::Shutdown { team: key.to_string(), now })?;
+            self.ask(&Request::Shutdown { team: key.to_string(), now: false })?;
             let limit = self.clock.elapsed() + SHUTDOWN;
             let done = self.follow_tended(limit, |state| {
                 let team = state.teams.get(&key);
@@ -141,6 +163,7 @@ impl Engine {
         Ok(ShutDown {
             team: key.to_string(),
             stopped: live,
+            at_work,
             uncollected: team.results.uncollected.len(),
             open_tasks: team.tasks.len(),
             already,

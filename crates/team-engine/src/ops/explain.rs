@@ -1,14 +1,17 @@
-//! Why an agent or a message is where it is, from the log.
+//! Why something is as it is, from the log: an agent, a message, a task, a result, a question, the leader.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{Event, MessageId};
+use team_model::{
+    ActivityKind, AgentName, Cause, Event, MessageId, RequestId, ResultId, Seat, SeatState, TaskId, Team,
+    TeamKey, TeamState,
+};
 
-use super::Engine;
 use super::follow::type_of;
 use super::message::ReceiptShown;
 use super::status::{ActivityShown, activity};
-use crate::decide::Refusal;
+use super::{Engine, told};
+use crate::decide::{Refusal, command_for};
 use crate::error::EngineError;
 use crate::store::Line;
 
@@ -25,136 +28,295 @@ pub struct StepShown {
     pub what: String,
 }
 
+/// Where a message stands with one receiver.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ReceiptOf {
+    /// The receiver.
+    pub to: String,
+    /// Where it stands.
+    pub receipt: ReceiptShown,
+}
+
 /// An answer to "why".
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Explained {
     /// What it is about.
     pub about: String,
-    /// `agent` or `message`.
+    /// `agent`, `message`, `task`, `result`, `question` or `leader`.
     pub kind: String,
     /// The answer in a sentence.
     pub because: String,
+    /// What to run next, where there is something to do.
+    pub next: Option<String>,
     /// What the agent does, for an agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<ActivityShown>,
     /// Where the message stands, for a message, by receiver.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub receipts: Vec<(String, ReceiptShown)>,
-    /// The lines that led here, oldest first.
+    pub receipts: Vec<ReceiptOf>,
+    /// The last lines that led here, oldest first; of an agent those of its present session.
     pub steps: Vec<StepShown>,
     /// The last lines of its screen, where it failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
 }
 
-/// How many lines about an agent are shown.
-const LINES: usize = 25;
+/// How many lines are shown.
+const LINES: usize = 12;
+/// How many lines of the log are looked through for them.
+const FAR: u64 = 2000;
+
+impl Explained {
+    fn new(about: &str, kind: &str, because: String, next: Option<String>) -> Self {
+        Self {
+            about: about.to_owned(),
+            kind: kind.to_owned(),
+            because,
+            next,
+            activity: None,
+            receipts: Vec::new(),
+            steps: Vec::new(),
+            last_lines: Vec::new(),
+        }
+    }
+
+    fn with_steps(mut self, lines: &[Line]) -> Self {
+        self.steps = lines[lines.len().saturating_sub(LINES)..].iter().map(step).collect();
+        self
+    }
+}
 
 impl Engine {
-    /// Explains an agent's state or a message's way.
+    /// Explains an agent's state, a message's way, or what became of a task, a result or a question.
     pub fn explain(&self, about: &str) -> Result<Explained, EngineError> {
         let key = self.team()?;
         let store = self.store()?;
         let team = self.team_state(&key)?;
-        if let Some((name, _)) = team.find_seat(about) {
-            let name = name.clone();
-            return self.explain_agent(&name);
+        if let Some((name, seat)) = team.find_seat(about) {
+            return self.explain_agent(&key, team, name, seat);
+        }
+        if about == "leader" {
+            return Ok(explain_leader(&key, team));
         }
         if let Ok(id) = about.parse::<MessageId>() {
             let lines = store.find(&id.to_string())?;
             if !lines.is_empty() {
-                return self.explain_message(&id, &lines);
+                return self.explain_message(&key, team, &id, &lines);
             }
         }
-        let near = crate::decide::near_names(about, team.seats.keys().map(team_model::AgentName::as_str));
-        let refusal = Refusal::new("not_found", format!("`{about}` is no agent and no message of this team"));
+        if let Ok(id) = about.parse::<TaskId>()
+            && (1..=team.last_task).contains(&id.0)
+        {
+            return self.explain_task(&key, team, id);
+        }
+        let line =
+            |seq: u64| store.line(seq).map(|it| it.filter(|it| it.team.as_deref() == Some(key.as_str())));
+        if let Ok(id) = about.parse::<ResultId>()
+            && let Some(line) = line(id.0)?
+            && let Event::McpReportResult { agent, status, summary, task, .. } = &line.event.0
+        {
+            let of = task.map(|it| format!(" for task {it}")).unwrap_or_default();
+            let waits = team.results.uncollected.contains_key(&id);
+            let collected = if waits { "it waits to be collected" } else { "it was collected" };
+            let because = format!("{agent} reported {status}{of}: {summary}; {collected}");
+            let next = command_for(if waits { "collect" } else { "results" }, &key);
+            return Ok(Explained::new(about, "result", because, Some(next)).with_steps(&[line]));
+        }
+        if let Ok(id) = about.parse::<RequestId>()
+            && let Some(line) = line(id.0)?
+            && let Event::HumanAsked { agent, question, .. } = &line.event.0
+        {
+            let open = team.questions.contains_key(&id);
+            let stands = if open { "nobody has answered yet" } else { "it was answered" };
+            let running = open && team.state == TeamState::Running;
+            let next = running.then(|| command_for(&format!("send --reply-to {id} {agent} 'ANSWER'"), &key));
+            let because = format!("{agent} asked: {question}; {stands}");
+            return Ok(Explained::new(about, "question", because, next).with_steps(&[line]));
+        }
+        let near = crate::decide::near_names(about, team.seats.keys().map(AgentName::as_str));
+        let what = "no agent, message, task, result or question of this team";
+        let refusal = Refusal::new("not_found", format!("`{about}` is {what}"));
         Err(match near.first() {
             Some(near) => refusal.with_hint(format!("did you mean `{near}`?")),
-            None => refusal
-                .with_hint(format!("run `{}` to see the agents", crate::decide::command_for("status", &key))),
+            None => refusal.with_hint(format!("run `{}` to see the agents", command_for("status", &key))),
         }
         .into())
     }
 
-    fn explain_agent(&self, name: &team_model::AgentName) -> Result<Explained, EngineError> {
-        let key = self.team()?;
+    fn explain_agent(
+        &self,
+        key: &TeamKey,
+        team: &Team,
+        name: &AgentName,
+        seat: &Seat,
+    ) -> Result<Explained, EngineError> {
         let store = self.store()?;
-        let team = store.state.teams.get(&key);
-        let seat = team
-            .and_then(|it| it.seats.get(name))
-            .ok_or_else(|| EngineError::Gone { what: "agent", id: name.to_string() })?;
         let spawn = seat.spawn.as_ref().map(|it| it.id);
-        let mut steps = Vec::new();
-        let from = store.state.seq.saturating_sub(2000).max(1);
+        let began = spawn.map_or(seat.added, |it| it.0);
+        let from = store.state.seq.saturating_sub(FAR).max(began).max(1);
+        let mut lines = Vec::new();
         for seq in (from..=store.state.seq).rev() {
-            if steps.len() >= LINES {
+            if lines.len() >= LINES {
                 break;
             }
             let Some(line) = store.line(seq)? else { continue };
-            if line.team.as_deref() == Some(key.as_str()) && is_about(&line.event.0, name, spawn) {
-                steps.push(step(&line));
+            let of_spawn = |it: u64| spawn.filter(|own| own.0 == it).map(|_| name.to_string());
+            let ours = line.team.as_deref() == Some(key.as_str())
+                && told::agent(&line.event.0, of_spawn).as_deref() == Some(name.as_str());
+            if ours {
+                lines.push(line);
             }
         }
-        steps.reverse();
-        let shown = activity(seat);
-        let mut because = format!("{name} is {}", seat.state.as_str());
-        match &seat.state {
-            team_model::SeatState::Failed { why } => because += &[": ", why].concat(),
-            team_model::SeatState::Stopped { cause } => because += &[" (", &cause.to_string(), ")"].concat(),
-            _ => {
-                because += &[" and ", &shown.state].concat();
-                if let Some(reason) = &shown.reason {
-                    because += &[" (", reason, ")"].concat();
-                }
-                if let Some(evidence) = &shown.evidence {
-                    because += &["; proved by ", evidence].concat();
-                }
-            }
-        }
+        lines.reverse();
+        let (because, next) = why(key, team, name, seat);
         Ok(Explained {
-            about: name.to_string(),
-            kind: "agent".to_owned(),
-            because,
-            activity: Some(shown),
-            receipts: Vec::new(),
-            steps,
+            activity: Some(activity(seat)),
             last_lines: seat.last_lines.clone(),
+            ..Explained::new(name.as_str(), "agent", because, next).with_steps(&lines)
         })
     }
 
-    fn explain_message(&self, id: &MessageId, lines: &[Line]) -> Result<Explained, EngineError> {
-        let key = self.team()?;
+    fn explain_message(
+        &self,
+        key: &TeamKey,
+        team: &Team,
+        id: &MessageId,
+        lines: &[Line],
+    ) -> Result<Explained, EngineError> {
         let mut receipts = Vec::new();
         if let Some(Event::MessageAccepted { to, .. }) = lines.first().map(|it| &it.event.0) {
             for agent in to {
-                receipts.push((agent.to_string(), self.receipt(&key, id, agent)?));
+                receipts.push(ReceiptOf { to: agent.to_string(), receipt: self.receipt(key, id, agent)? });
             }
         }
-        let parts: Vec<String> = receipts
-            .iter()
-            .map(|(agent, it)| match &it.reason {
-                Some(reason) => format!("{agent}: {} ({reason})", it.step),
-                None => format!("{agent}: {}", it.step),
-            })
-            .collect();
+        let mut next = None;
+        let mut parts = Vec::new();
+        for ReceiptOf { to, receipt } in &receipts {
+            let seat = team.find_seat(to).map(|it| it.1);
+            let asks = seat.is_some_and(|it| it.activity.kind == ActivityKind::AwaitingTrust);
+            let words = receipt.reason.as_deref().map(|reason| match (receipt.step.as_str(), asks) {
+                ("held", true) => told::held(to, "dialog", key).unwrap_or_default(),
+                ("held", false) => told::held(to, reason, key).unwrap_or_else(|| reason.replace('_', " ")),
+                _ => reason.to_owned(),
+            });
+            if receipt.step == "held" && next.is_none() {
+                let verb = if asks || receipt.reason.as_deref() == Some("dialog") {
+                    format!("attach {to} --type")
+                } else {
+                    format!("explain {to}")
+                };
+                next = Some(command_for(&verb, key));
+            }
+            let step = receipt.step.replace('_', " ");
+            parts.push(match words {
+                Some(words) => format!("{to}: {step}: {words}"),
+                None => format!("{to}: {step}"),
+            });
+        }
         let because = if parts.is_empty() {
-            format!("message {id} waits for the leader: run `team-agent inbox leader`")
+            next = Some(command_for("inbox leader", key));
+            format!("message {id} waits for the leader")
         } else {
-            format!("message {id} - {}", parts.join(", "))
+            format!("message {id} to {}", parts.join("; "))
         };
-        let lost = receipts.iter().any(|(_, it)| matches!(it.step.as_str(), "returned" | "unknown"));
-        let again = crate::decide::command_for(&format!("send --again {id}"), &key);
-        let because = if lost { format!("{because}; `{again}` sends it anew") } else { because };
+        if receipts.iter().any(|it| matches!(it.receipt.step.as_str(), "returned" | "unknown")) {
+            next = Some(command_for(&format!("send --again {id}"), key));
+        }
         Ok(Explained {
-            about: id.to_string(),
-            kind: "message".to_owned(),
-            because,
-            activity: None,
             receipts,
-            steps: lines.iter().map(step).collect(),
-            last_lines: Vec::new(),
+            ..Explained::new(&id.to_string(), "message", because, next).with_steps(lines)
         })
     }
+
+    fn explain_task(&self, key: &TeamKey, team: &Team, id: TaskId) -> Result<Explained, EngineError> {
+        let about = id.to_string();
+        let Some(task) = team.tasks.get(&id) else {
+            let ended = self.ended(key, id)?;
+            let line = ended.seq.map(|it| self.store()?.line(it)).transpose()?.flatten();
+            let lines: Vec<_> = line.into_iter().collect();
+            return Ok(Explained::new(&about, "task", ended.what, None).with_steps(&lines));
+        };
+        let owner = task.owner.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string);
+        let stands =
+            if task.in_progress { "its turn has begun" } else { "no turn with it was seen to begin" };
+        let because = format!("task {id} is open: {owner} owes it ({}); {stands}", task.subject);
+        let next = command_for(&format!("explain {owner}"), key);
+        let lines = match &task.message {
+            Some(message) => self.store()?.find(&message.to_string())?,
+            None => Vec::new(),
+        };
+        Ok(Explained::new(&about, "task", because, Some(next)).with_steps(&lines))
+    }
+}
+
+/// What an agent does, why, and what a person can do about it.
+fn why(key: &TeamKey, team: &Team, name: &AgentName, seat: &Seat) -> (String, Option<String>) {
+    let shown = activity(seat);
+    let reason = shown.reason.as_ref().map(|it| it.replace('_', " "));
+    let because = reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
+    let command = |words: &str| Some(command_for(words, key));
+    let again = || Some(["shutdown", "restart"].map(|it| command_for(it, key)).join(" && "));
+    let by_itself = || {
+        let exited = seat.spawn.as_ref().and_then(|it| it.exited);
+        told::ended(exited.and_then(|it| it.0), exited.and_then(|it| it.1))
+    };
+    match &seat.state {
+        SeatState::Failed { why } => (format!("{name} did not start: {why}"), again()),
+        SeatState::Stopped { cause } => {
+            let next = if team.state == TeamState::Running { again() } else { command("restart") };
+            match cause {
+                Cause::Exit => (format!("{name} has ended by itself: {}", by_itself()), next),
+                Cause::Shutdown => (format!("{name} is stopped: the team was shut down"), next),
+                other => (format!("{name} is stopped ({other})"), next),
+            }
+        }
+        SeatState::Added | SeatState::Waiting { .. } => (format!("{name} waits to be started"), None),
+        SeatState::Starting if seat.activity.kind == ActivityKind::AwaitingTrust => {
+            let asks = format!("{name} is starting, and its program asks a person{because}");
+            (asks, command(&format!("attach {name} --type")))
+        }
+        SeatState::Starting => (format!("{name} is starting; it is not proved ready yet"), None),
+        SeatState::Running => running(key, team, name, seat, &because),
+    }
+}
+
+fn running(
+    key: &TeamKey,
+    team: &Team,
+    name: &AgentName,
+    seat: &Seat,
+    because: &str,
+) -> (String, Option<String>) {
+    let attach = || Some(command_for(&format!("attach {name} --type"), key));
+    match seat.activity.kind {
+        ActivityKind::Idle => match team.owed_by(name).find(|(_, it)| it.in_progress) {
+            Some((id, _)) => (
+                format!("{name} is idle, and its turn ended without a report for task {id}"),
+                Some(command_for(&format!("send {name} 'Report task {id}.'"), key)),
+            ),
+            None => (format!("{name} is idle{because}"), None),
+        },
+        ActivityKind::Working => (format!("{name} is at work{because}"), None),
+        ActivityKind::AwaitingApproval | ActivityKind::AwaitingTrust => {
+            (format!("{name} waits for a person's answer{because}"), attach())
+        }
+        ActivityKind::Unknown => (format!("what {name} does is unknown{because}"), attach()),
+        other => (format!("{name} is {}{because}", other.to_string().replace('_', " ")), None),
+    }
+}
+
+fn explain_leader(key: &TeamKey, team: &Team) -> Explained {
+    let untold = team.untold.len();
+    let because = match (&team.leader.bound, &team.leader.lost) {
+        (Some(bound), _) if untold == 0 => {
+            format!("the leader is pane {}; it was told of everything", bound.pane)
+        }
+        (Some(bound), _) => format!(
+            "the leader is pane {}; {untold} things wait until the agent there is idle with an empty input box",
+            bound.pane
+        ),
+        (None, Some(why)) => format!("no leader is bound any more: {why}; {untold} things wait"),
+        (None, None) => format!("no leader is bound; {untold} things wait to be looked at"),
+    };
+    let next = if team.results.uncollected.is_empty() { "inbox leader" } else { "collect" };
+    Explained::new("leader", "leader", because, Some(command_for(next, key)))
 }
 
 fn step(line: &Line) -> StepShown {
@@ -162,40 +324,6 @@ fn step(line: &Line) -> StepShown {
         seq: line.seq,
         ts: line.ts.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
         event: type_of(&line.event.0),
-        what: words(&line.event.0),
+        what: told::words(&line.event.0),
     }
-}
-
-fn is_about(event: &Event, name: &team_model::AgentName, spawn: Option<team_model::SpawnId>) -> bool {
-    let Ok(value) = serde_json::to_value(event) else { return false };
-    let is = |field: &str, wanted: &str| value.get(field).and_then(|it| it.as_str()) == Some(wanted);
-    is("agent", name.as_str())
-        || is("receiver", name.as_str())
-        || spawn.is_some_and(|it| is("spawn", &it.to_string()))
-}
-
-/// An event in a few words: its fields without what its name says already.
-fn words(event: &Event) -> String {
-    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(event) else { return String::new() };
-    let mut parts = Vec::new();
-    for (name, value) in fields {
-        let shown = match (name.as_str(), &value) {
-            ("type" | "receiver_process" | "process" | "spec" | "seat" | "agent" | "receiver", _) => continue,
-            ("proof", it) => format!(
-                "{}: {}",
-                it.get("source").and_then(|it| it.as_str()).unwrap_or_default(),
-                it.get("record").and_then(|it| it.as_str()).unwrap_or_default()
-            ),
-            ("body", it) => {
-                format!("{} characters", it.get("chars").and_then(serde_json::Value::as_u64).unwrap_or(0))
-            }
-            (_, serde_json::Value::String(text)) => {
-                format!("{name} {}", text.chars().take(80).collect::<String>())
-            }
-            (_, serde_json::Value::Array(items)) if items.is_empty() => continue,
-            (_, other) => format!("{name} {other}"),
-        };
-        parts.push(shown);
-    }
-    parts.join(", ")
 }

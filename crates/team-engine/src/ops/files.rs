@@ -30,16 +30,17 @@ pub struct ProfileWritten {
 }
 
 /// Writes a first team into a workspace; never overwrites.
-pub fn init(workspace: &Path) -> Result<Initialized, EngineError> {
+pub fn init(workspace: &Path, team: Option<&str>) -> Result<Initialized, EngineError> {
     let root = workspace::absolute(workspace)?;
+    let key = team_spec::check_key(team.unwrap_or(team_spec::DEFAULT_KEY))?;
     workspace::prepare(&root)?;
-    let files = team_spec::init_team(&root).map_err(|source| EngineError::Io {
+    let files = team_spec::init_team(&root, key.as_str()).map_err(|source| EngineError::Io {
         doing: "write a team into",
         path: root.clone(),
         source,
     })?;
     let files = files.iter().map(|it| below(&root, it)).collect();
-    Ok(Initialized { files, team_directory: Path::new(team_spec::TEAM_DIR).join(team_spec::DEFAULT_KEY) })
+    Ok(Initialized { files, team_directory: Path::new(team_spec::TEAM_DIR).join(key.as_str()) })
 }
 
 fn below(root: &Path, path: &Path) -> PathBuf {
@@ -65,7 +66,12 @@ pub fn init_profile(
     let root = workspace::absolute(workspace)?;
     workspace::prepare(&root)?;
     let dir = root.join(team_spec::TEAM_DIR).join(key.as_str());
-    let path = team_spec::init_profile(&dir, name, auth_mode)?;
+    let path = team_spec::init_profile(&dir, name, auth_mode).map_err(|error| match error {
+        team_spec::ProfileError::AlreadyExists { path } => {
+            team_spec::ProfileError::AlreadyExists { path: below(&root, &path) }
+        }
+        other => other,
+    })?;
     Ok(ProfileWritten {
         profile: name.to_owned(),
         path: below(&root, &path),

@@ -1,12 +1,13 @@
 //! Following the log until something has happened, or cannot happen any more.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{AgentName, Event, SeatState, State, TaskId, TeamKey};
+use team_model::{AgentName, Event, ReportStatus, SeatState, State, TaskId, TeamKey, TeamState};
 
-use super::Engine;
+use super::{Engine, told};
 use crate::error::EngineError;
 use crate::guardian::Guardian;
 use crate::store::Line;
@@ -35,8 +36,30 @@ pub struct Waited {
     /// What was seen, in a sentence.
     pub what: String,
     /// The line that shows it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// The task that was waited for.
+    pub task: Option<String>,
+    /// How it ended.
+    pub status: Option<String>,
+    /// The result that closed it.
+    pub result_id: Option<String>,
+    /// What that says.
+    pub summary: Option<String>,
+}
+
+impl Waited {
+    fn plain(happened: bool, what: String, seq: Option<u64>) -> Self {
+        Self { happened, what, seq, task: None, status: None, result_id: None, summary: None }
+    }
+
+    /// Nothing has happened in the time that was given.
+    pub fn not_yet(wish: &Wish, what: String) -> Self {
+        let task = match wish {
+            Wish::Task(task) => Some(task.to_string()),
+            _ => None,
+        };
+        Self { task, ..Self::plain(false, what, None) }
+    }
 }
 
 /// One line of the log for people and programs.
@@ -53,6 +76,15 @@ pub struct EventLine {
     pub event: serde_json::Value,
     /// Who wrote it.
     pub by: serde_json::Value,
+}
+
+/// A line of the log for people.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The agent that it is about.
+    pub agent: Option<String>,
+    /// What happened.
+    pub words: String,
 }
 
 impl EventLine {
@@ -131,6 +163,9 @@ impl Engine {
             .map(|it| it.results.uncollected.keys().copied().collect())
             .unwrap_or_default();
         let found = self.follow_until(limit, |state| reached(state, &key, wish, &had))?;
+        if let (Wish::Task(task), Some(Waited { happened: true, .. })) = (wish, &found) {
+            return self.ended(&key, *task);
+        }
         found.ok_or_else(|| {
             let about = match wish {
                 Wish::Result(agent) | Wish::Idle(agent) => format!("explain {agent}"),
@@ -141,6 +176,29 @@ impl Engine {
                 hint: Some(format!("run `{}` to see why", crate::decide::command_for(&about, &key))),
             }
         })
+    }
+
+    /// How a task ended, from the lines that closed it.
+    pub(super) fn ended(&self, key: &TeamKey, task: TaskId) -> Result<Waited, EngineError> {
+        let plain = Waited {
+            task: Some(task.to_string()),
+            ..Waited::plain(true, format!("task {task} has ended"), None)
+        };
+        let lines = self.store()?.find("results")?.into_iter().rev();
+        for line in lines.filter(|it| it.team.as_deref() == Some(key.as_str())) {
+            let Event::McpReportResult { id, status, summary, task: of, .. } = line.event.0 else { continue };
+            if of == Some(task) {
+                return Ok(Waited {
+                    what: format!("task {task} {} ({id}): {summary}", ended_word(status)),
+                    seq: Some(line.seq),
+                    status: Some(status.to_string()),
+                    result_id: Some(id.to_string()),
+                    summary: Some(summary),
+                    ..plain
+                });
+            }
+        }
+        Ok(plain)
     }
 
     fn wait_event(
@@ -161,7 +219,7 @@ impl Engine {
                 }
             })?;
             if let Some(seq) = found {
-                return Ok(Waited { happened: true, what: format!("{wanted} was written"), seq: Some(seq) });
+                return Ok(Waited::plain(true, format!("{wanted} was written"), Some(seq)));
             }
             let _ = more;
             if Instant::now() >= limit {
@@ -178,18 +236,29 @@ impl Engine {
         &mut self,
         since: u64,
         follow: bool,
-        each: &mut dyn FnMut(&EventLine) -> bool,
+        each: &mut dyn FnMut(&EventLine, &Told) -> bool,
     ) -> Result<(), EngineError> {
         let only = self.team.clone().map(|_| self.team()).transpose()?;
         let store = self.store_mut()?;
+        // Which agent a start belongs to: those of now, and those that pass by.
+        let seats = store.state.teams.values().flat_map(|it| &it.seats);
+        let mut starts: BTreeMap<u64, String> =
+            seats.filter_map(|(name, seat)| Some((seat.spawn.as_ref()?.id.0, name.to_string()))).collect();
         let mut lines = store.journal().follow(store.journal().cursor_behind(since)?)?;
         let mut go_on = true;
         loop {
             let deadline = if follow { None } else { Some(Instant::now()) };
             lines.next(deadline, &mut |line| {
+                if let Event::SpawnPlanned { agent, .. } = &line.event.0 {
+                    starts.insert(line.seq, agent.to_string());
+                }
                 let ours = only.as_ref().is_none_or(|it| line.team.as_deref() == Some(it.as_str()));
                 if go_on && line.seq > since && ours {
-                    go_on = each(&EventLine::of(line));
+                    let told = Told {
+                        agent: told::agent(&line.event.0, |it| starts.get(&it).cloned()),
+                        words: told::words(&line.event.0),
+                    };
+                    go_on = each(&EventLine::of(line), &told);
                 }
             })?;
             if !follow || !go_on {
@@ -215,6 +284,15 @@ fn wish_words(wish: &Wish) -> String {
     }
 }
 
+fn ended_word(status: ReportStatus) -> &'static str {
+    match status {
+        ReportStatus::Success => "succeeded",
+        ReportStatus::Partial => "is done in part",
+        ReportStatus::Failed => "failed",
+        ReportStatus::Blocked => "is blocked",
+    }
+}
+
 fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineError> {
     let Some(team) = state.teams.get(key) else { return Ok(()) };
     match wish {
@@ -230,14 +308,16 @@ fn check_wish(state: &State, key: &TeamKey, wish: &Wish) -> Result<(), EngineErr
 
 fn reached(state: &State, key: &TeamKey, wish: &Wish, had: &[team_model::ResultId]) -> Option<Waited> {
     let Some(team) = state.teams.get(key) else {
-        return Some(Waited { happened: false, what: "the team is gone".to_owned(), seq: None });
+        return Some(Waited::plain(false, "the team is gone".to_owned(), None));
     };
-    let yes = |what: String| Some(Waited { happened: true, what, seq: Some(state.seq) });
-    let no = |what: String| Some(Waited { happened: false, what, seq: Some(state.seq) });
+    let yes = |what: String| Some(Waited::plain(true, what, Some(state.seq)));
+    let no = |what: String| Some(Waited::plain(false, what, Some(state.seq)));
     match wish {
         Wish::Task(task) => {
             if team.tasks.contains_key(task) {
-                None
+                // Nobody works on it until somebody starts the team again.
+                let stopped = matches!(team.state, TeamState::Stopped | TeamState::Lost);
+                if stopped { no(format!("team `{key}` is stopped")) } else { None }
             } else {
                 yes(format!("task {task} has ended"))
             }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::Event;
+use team_model::{AgentName, Event, TeamKey};
 
 use super::Engine;
 use super::message::ReceiptShown;
@@ -14,6 +14,8 @@ use crate::error::EngineError;
 pub struct Inbox {
     /// The receiver.
     pub agent: String,
+    /// Whether it was removed from the team since.
+    pub removed: bool,
     /// Its messages, newest last.
     pub messages: Vec<InboxEntry>,
 }
@@ -30,12 +32,10 @@ pub struct InboxEntry {
     /// The sender.
     pub from: String,
     /// The task it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// The text.
     pub text: String,
     /// Where it stands with this receiver.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<ReceiptShown>,
 }
 
@@ -48,9 +48,12 @@ impl Engine {
         let agent = if name == "leader" {
             None
         } else {
-            let known = team.find_seat(name).map(|(it, _)| it.clone());
-            Some(known.ok_or_else(|| decide::unknown_agent(team, name))?)
+            match team.find_seat(name) {
+                Some((known, _)) => Some(known.clone()),
+                None => Some(self.former(&key, name)?.ok_or_else(|| decide::unknown_agent(team, name))?),
+            }
         };
+        let removed = agent.as_ref().is_some_and(|it| !team.seats.contains_key(it));
         let since = team.since;
         let mut entries = Vec::new();
         for line in store.find("messages")?.into_iter().filter(|it| it.seq > since).rev() {
@@ -78,6 +81,17 @@ impl Engine {
             });
         }
         entries.reverse();
-        Ok(Inbox { agent: agent.map_or_else(|| "leader".to_owned(), |it| it.to_string()), messages: entries })
+        let agent = agent.map_or_else(|| "leader".to_owned(), |it| it.to_string());
+        Ok(Inbox { agent, removed, messages: entries })
+    }
+
+    /// An agent that was in the team before and got messages then.
+    fn former(&self, key: &TeamKey, name: &str) -> Result<Option<AgentName>, EngineError> {
+        let Ok(wanted) = AgentName::new(name) else { return Ok(None) };
+        let known = self.store()?.find("messages")?.into_iter().any(|line| {
+            line.team.as_deref() == Some(key.as_str())
+                && matches!(&line.event.0, Event::MessageAccepted { to, .. } if to.contains(&wanted))
+        });
+        Ok(known.then_some(wanted))
     }
 }

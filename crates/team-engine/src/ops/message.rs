@@ -1,4 +1,6 @@
 //! Sending messages and looking at where they are.
+//!
+//! Long: sending here and elsewhere, and where a message stands, share their helpers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{
-    AgentName, By, Event, MessageId, MessageKind, Receipt, ReceiptStep, State, TaskId, TeamKey,
+    AgentName, By, Event, MessageId, MessageKind, Receipt, ReceiptStep, RequestId, State, TaskId, TeamKey,
 };
 
 use super::{Caller, Engine, Scope};
@@ -18,6 +20,8 @@ use crate::workspace::Workspace;
 
 /// How long a message may stand still before it is seen to that a coordinator still runs.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How many lines behind the beginning of a turn its end is looked for.
+const FAR: u64 = 2000;
 /// The most bytes of a message.
 pub const LONGEST_TEXT: usize = 1 << 20;
 
@@ -69,10 +73,8 @@ pub struct ReceiptShown {
     /// The step.
     pub step: String,
     /// Why it waits, or why it ended so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The channel of the last attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// How many attempts there were.
     pub attempts: u32,
@@ -86,29 +88,33 @@ pub struct SentTo {
     /// The receiver.
     pub to: String,
     /// The task it handed over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
     /// Where it stands.
     pub receipt: ReceiptShown,
 }
 
 /// A message that was accepted.
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the answer")]
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sent {
     /// The first message.
     pub message_id: String,
     /// The label of its case, where a result is owed: `--case`, else the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub case_id: Option<String>,
     /// Whether a result is watched for.
     pub watching: bool,
+    /// The team.
+    #[schemars(with = "String")]
+    pub team: TeamKey,
+    /// Whether a leader is bound that can be told.
+    pub leader_bound: bool,
     /// Whether it had been accepted before.
     pub repeated: bool,
-    /// How many control characters were removed.
+    /// How many control characters were removed from the text: what would act as a key is not sent.
     pub cleaned: u64,
-    /// The step that every receiver has reached.
+    /// The step that every receiver has reached; of several receivers it is the slowest's.
     pub step: String,
-    /// Whether the wanted step was reached by all.
+    /// Whether all have reached the step that was waited for: what `--wait` says, else `submitted`.
     pub reached: bool,
     /// Each receiver.
     pub receivers: Vec<SentTo>,
@@ -174,13 +180,22 @@ impl Engine {
             .into());
         }
         let task = args.task.as_deref().map(parse_task).transpose()?;
-        let reply_to =
-            args.reply_to.as_deref().map(str::parse::<MessageId>).transpose().map_err(|error| {
-                Refusal::new("bad_message_id", error.to_string())
-                    .with_hint("take the id from `team-agent inbox leader`")
-            })?;
+        let request = args.reply_to.as_deref().and_then(|it| it.parse::<RequestId>().ok());
+        let reply_to = args.reply_to.as_deref().filter(|_| request.is_none());
+        let reply_to = reply_to.map(str::parse::<MessageId>).transpose().map_err(|error| {
+            Refusal::new("bad_message_id", error.to_string())
+                .with_hint("take the id from `team-agent inbox leader`")
+        })?;
         let now = self.clock.now();
         let store = self.store_mut()?;
+        if let Some(id) = &reply_to
+            && sender != Sender::Elsewhere
+            && !is_message(store, id)?
+        {
+            return Err(Refusal::new("unknown_message", format!("there is no message `{id}`"))
+                .with_hint("take the id from `team-agent inbox leader`")
+                .into());
+        }
         let prior = match &args.id {
             Some(id) => prior(store, id)?,
             None => None,
@@ -195,6 +210,8 @@ impl Engine {
             subject: text.text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default().trim().to_owned(),
             task,
             reply_to,
+            request,
+            answer: text.text.chars().take(200).collect(),
             own_id: args.id.clone(),
             prior,
             case_id: args.case.as_deref().map(|it| Text::clean(it).text.replace(char::is_control, " ")),
@@ -202,7 +219,11 @@ impl Engine {
             presentation: args.presentation.clone(),
             ignored: args.ignored.clone(),
         };
-        let outcome = store.decide(now, by, Some(key), |state| decide::accept_message(state, &command))?;
+        let team_home = self.workspace.team_root().join(key.as_str());
+        let store = self.store_mut()?;
+        let outcome = store
+            .decide(now, by, Some(key), |state| decide::accept_message(state, &command))
+            .map_err(|error| written_since(error, &team_home, &args.to, key))?;
         if !outcome.repeated || !wait.is_zero() {
             // Accepted: from here on it will be delivered, also if no coordinator can be started from here.
             let _ = guardian::ensure(&self.workspace);
@@ -282,6 +303,8 @@ impl Engine {
             message_id: first.map(|it| it.id.to_string()).unwrap_or_default(),
             case_id: if args.watch_result { args.case.clone().or(task) } else { args.case.clone() },
             watching: args.watch_result,
+            team: key.clone(),
+            leader_bound: store.state.teams.get(key).is_some_and(|it| it.leader.bound.is_some()),
             repeated: outcome.repeated,
             cleaned,
             step: least.to_owned(),
@@ -303,7 +326,8 @@ impl Engine {
         if let Some(receipt) = open {
             return Ok(shown(receipt));
         }
-        // Settled: what the last lines about it say.
+        // Settled: what the last lines about it say, and how the turn that took it ended.
+        let (mut turn, mut brief) = (None, None);
         let mut found =
             Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
         let mut channel = None;
@@ -313,12 +337,16 @@ impl Engine {
         };
         for line in store.find_since(&id.to_string(), began)? {
             match line.event.0 {
+                Event::MessageAccepted { task, .. } => brief = task,
                 Event::MessageSending { receiver, attempt, channel: by, .. } if receiver == *agent => {
                     found.attempts = attempt;
                     found.step = ReceiptStep::Sending;
                     channel = Some(by.to_string());
                 }
-                Event::MessageSubmitted { receiver, .. } if receiver == *agent => {
+                Event::MessageSubmitted { receiver, .. }
+                    if receiver == *agent && found.step != ReceiptStep::Unknown =>
+                {
+                    turn.get_or_insert(line.seq);
                     found.step = ReceiptStep::Answered;
                     found.why = None;
                 }
@@ -327,6 +355,7 @@ impl Engine {
                         |it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent),
                     );
                     if ours {
+                        turn = Some(line.seq);
                         found.step = ReceiptStep::Answered;
                         found.why = None;
                     }
@@ -353,6 +382,12 @@ impl Engine {
                 }
                 _ => {}
             }
+        }
+        if let Some(began) = turn.filter(|_| found.step == ReceiptStep::Answered)
+            && was_cut_off(store, key, agent, began, brief)?
+        {
+            found.step = ReceiptStep::Unknown;
+            found.why = Some(team_model::CUT_OFF.to_owned());
         }
         Ok(ReceiptShown { channel, ..shown(&found) })
     }
@@ -382,20 +417,27 @@ impl Engine {
             Caller::Unproved => (Sender::Unknown, "unknown".to_owned()),
         };
         let scope = Scope { workspace: Some(root), team: Some(team.to_owned()), seat_file: None };
-        let mut there = Engine::look(&scope)?;
+        let mut there = Engine::look(&scope).map_err(|error| match error {
+            EngineError::Workspace(error) => no_workspace(&error),
+            other => other,
+        })?;
         there.caller = Caller::Person;
         there.team = Some(team.to_owned());
         let key = there.team()?;
         let by = By::Remote { address: from.clone() };
         let args = SendArgs { to: vec![agent.to_owned()], ..args.clone() };
         // The leader there is not this sender, so it may be addressed.
-        there.send_as(&key, sender, from, &by, &args, step, wait)
+        let place = there.workspace.root.display().to_string();
+        there
+            .send_as(&key, sender, from, &by, &args, step, wait)
+            .map_err(|error| of_place(error, &key, &place))
     }
 
     /// A path, or the name of a directory with a live team.
     fn find_workspace(&self, named: &str) -> Result<std::path::PathBuf, EngineError> {
         if named.contains('/') || named == "." {
-            return Ok(crate::workspace::discover(Some(Path::new(named)), Path::new("/"))?);
+            return crate::workspace::discover(Some(Path::new(named)), Path::new("/"))
+                .map_err(|error| no_workspace(&error));
         }
         let found: Vec<_> = self
             .workspace
@@ -423,6 +465,44 @@ impl Engine {
     }
 }
 
+/// A refusal from another workspace is about that one, and what it advises is to be done there.
+fn of_place(error: EngineError, key: &TeamKey, place: &str) -> EngineError {
+    let EngineError::Refused(mut refusal) = error else { return error };
+    let quoted = shell_word(place);
+    refusal.message =
+        refusal.message.replace(&format!("team `{key}`"), &format!("team `{key}` of `{place}`"));
+    refusal.hint =
+        refusal.hint.map(|it| it.replace("team-agent ", &format!("team-agent --workspace {quoted} ")));
+    refusal.into()
+}
+
+/// An agent whose role file is younger than the team's start.
+fn written_since(error: EngineError, home: &Path, to: &[String], key: &TeamKey) -> EngineError {
+    match &error {
+        EngineError::Refused(refusal) if refusal.code == "unknown_receiver" => {}
+        _ => return error,
+    }
+    let names =
+        to.iter().flat_map(|it| it.split(',')).map(str::trim).filter_map(|it| AgentName::new(it).ok());
+    let files = names.map(|it| Path::new(team_spec::AGENTS_DIR).join(format!("{it}.md")));
+    let Some(file) = files.into_iter().find(|it| home.join(it).is_file()) else { return error };
+    let EngineError::Refused(refusal) = error else { return error };
+    let [stop, start] = ["shutdown", "restart"].map(|verb| decide::command_for(verb, key));
+    refusal.with_hint(format!("`{}` is new: run `{stop} && {start}`", file.display())).into()
+}
+
+fn no_workspace(error: &crate::workspace::WorkspaceError) -> EngineError {
+    Refusal::new("unknown_workspace", error.to_string())
+        .with_hint("give the receiver's workspace by its path: `<path>::<team>/<agent>`")
+        .into()
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &str) -> String {
+    let plain = |it: char| it.is_ascii_alphanumeric() || "/._-+:@".contains(it);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
 fn parse_task(text: &str) -> Result<TaskId, EngineError> {
     text.parse().map_err(|_| {
         let number: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -431,6 +511,46 @@ fn parse_task(text: &str) -> Result<TaskId, EngineError> {
             .with_hint(if number.is_empty() { "a task id is a number, such as 3".to_owned() } else { number })
             .into()
     })
+}
+
+/// Whether the session ended before the turn that began with this line, or any later one of it, was seen to end.
+fn was_cut_off(
+    store: &crate::store::Store,
+    key: &TeamKey,
+    agent: &AgentName,
+    began: u64,
+    brief: Option<TaskId>,
+) -> Result<bool, EngineError> {
+    let mut spawn = None;
+    for seq in began..=store.state.seq.min(began + FAR) {
+        let Some(line) = store.line(seq)? else { continue };
+        if line.team.as_ref().is_some_and(|it| it != key.as_str()) {
+            continue;
+        }
+        match line.event.0 {
+            Event::TurnStarted { spawn: of, .. } if seq == began => spawn = Some(of),
+            Event::TurnStarted { spawn: of, .. } | Event::TurnEnded { spawn: of, .. }
+                if spawn.is_none_or(|it| it == of) =>
+            {
+                return Ok(false);
+            }
+            // A report answers, too.
+            Event::TaskCompleted { id, .. } | Event::TaskFailed { id, .. } if Some(id) == brief => {
+                return Ok(false);
+            }
+            Event::AgentStopped { agent: of, .. } | Event::AgentFailed { agent: of, .. } if of == *agent => {
+                return Ok(true);
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a line of the log accepted a message of this id.
+fn is_message(store: &crate::store::Store, id: &MessageId) -> Result<bool, EngineError> {
+    let accepted = |line: &crate::store::Line| matches!(&line.event.0, Event::MessageAccepted { id: it, .. } if it == id);
+    Ok(store.find(&id.to_string())?.iter().any(accepted))
 }
 
 fn prior(store: &crate::store::Store, id: &str) -> Result<Option<PriorMessage>, EngineError> {

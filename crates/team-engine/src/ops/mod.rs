@@ -13,6 +13,7 @@ mod read;
 mod result;
 mod start;
 mod status;
+mod told;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,20 +30,21 @@ use crate::workspace::{self, Workspace, WorkspaceError};
 
 pub use approval::{ApprovalShown, Approvals, Approved};
 pub use doctor::{Check, CheckLevel, Doctor, ProgramFound, doctor, programs};
-pub use end::{Attach, AttachTarget, Deleted, ShutDown};
-pub use explain::{Explained, StepShown};
+pub use end::{AtWork, Attach, AttachTarget, Deleted, ShutDown};
+pub use explain::{Explained, ReceiptOf, StepShown};
 pub(crate) use files::known;
 pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, compile, init, init_profile};
-pub use follow::{EventLine, Waited, Wish};
+pub use follow::{EventLine, Told, Waited, Wish};
 pub use inbox::{Inbox, InboxEntry};
 pub use message::{LONGEST_TEXT, ReceiptShown, SendArgs, Sent, SentTo, Text};
 pub use read::{ReadAgent, TeamRead};
 pub use result::{Collected, ReportArgs, Reported, ResultShown, Results, TestShown};
-pub use start::{Progress, SeatProgress, StartOptions, Started};
+pub use start::{Progress, SeatProgress, StartOptions, Started, only_people};
 pub use status::{
-    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, Owed, ResultCounts, SessionShown,
-    Status,
+    ActivityShown, AgentShown, Attention, CoordinatorShown, LeaderShown, OtherTeam, Owed, QuestionShown,
+    ResultCounts, SessionShown, Status,
 };
+pub use told::held;
 
 /// The version of the shape of every answer in JSON.
 pub const SCHEMA_VERSION: u32 = 1;

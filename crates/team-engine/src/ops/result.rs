@@ -99,7 +99,7 @@ pub struct ResultShown {
     pub status: String,
     /// The task it closed.
     pub task: Option<String>,
-    /// The label of its case.
+    /// The label of its case: what `--case` said, else the task.
     pub case_id: Option<String>,
     /// The short form.
     pub summary: String,
@@ -123,7 +123,7 @@ pub struct ResultShown {
     pub via: String,
     /// Whether an older start of the seat made it.
     pub late: bool,
-    /// Whether it was collected before this call.
+    /// Whether it was collected, now or before.
     pub collected: bool,
 }
 
@@ -187,7 +187,7 @@ impl Engine {
             .unwrap_or_default();
         for (id, seq) in &waiting {
             if let Some(line) = store.line(*seq)? {
-                results.extend(shown(store, line, false)?.map(|it| (*id, it)));
+                results.extend(shown(store, line, true)?.map(|it| (*id, it)));
             }
         }
         let ids: Vec<ResultId> = results.iter().map(|(id, _)| *id).collect();
@@ -251,8 +251,8 @@ fn shown(
         ts,
         agent,
         status: status.to_string(),
+        case_id: case_id.or_else(|| task.map(|it| it.to_string())),
         task: task.map(|it| it.to_string()),
-        case_id,
         summary,
         text,
         tests: lists

@@ -76,6 +76,8 @@ pub struct Started {
     /// Patterns of permission questions that are allowed without a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allows: Vec<String>,
+    /// What a person should know of it besides.
+    pub note: Option<String>,
 }
 
 impl Engine {
@@ -85,11 +87,12 @@ impl Engine {
         options: &StartOptions,
         progress: Progress<'_>,
     ) -> Result<Started, EngineError> {
-        only_people()?;
+        only_people("start or restart a team")?;
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = workspace_of(scope, options.dir.as_deref(), &cwd)?;
         let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
-        check_environment(&spec)?;
+        some_agents(&spec, &source)?;
+        check_environment(&spec, &source)?;
         let seen = refuse_started(&root, &spec.key)?;
         let (source, _) = team_spec::copy_into(&source)?;
         let spec = team_spec::compile(&source, &super::files::known())?;
@@ -116,9 +119,46 @@ impl Engine {
         engine.follow_start(&key, progress)
     }
 
+    /// What a directory means for a restart: a workspace, or the directory of a team in one.
+    pub fn scope_of(scope: &Scope, dir: &Path) -> Scope {
+        let given = Scope { workspace: Some(dir.to_owned()), ..scope.clone() };
+        let team_below = |teams: &Path, name: &std::ffi::OsStr| {
+            let team = scope.team.clone().or_else(|| Some(name.to_string_lossy().into_owned()));
+            Some(Scope { workspace: Some(teams.parent()?.to_owned()), team, ..scope.clone() })
+        };
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let here = workspace_of(scope, None, &cwd);
+        let Ok(real) = std::fs::canonicalize(dir) else {
+            // The bare name of a team of this workspace.
+            let name = dir.components().next_back().map(|it| it.as_os_str().to_owned());
+            return match (here, name) {
+                (Ok(root), Some(name)) if root.join(team_spec::TEAM_DIR).join(&name).is_dir() => {
+                    team_below(&root.join(team_spec::TEAM_DIR), &name).unwrap_or(given)
+                }
+                _ => given,
+            };
+        };
+        if let Some((teams, name)) = real.parent().zip(real.file_name())
+            && teams.file_name().is_some_and(|it| it == team_spec::TEAM_DIR)
+        {
+            return team_below(teams, name).unwrap_or(given);
+        }
+        if let Ok(root) = here
+            && let Ok(teams) = std::fs::read_dir(root.join(team_spec::TEAM_DIR))
+        {
+            for team in teams.flatten() {
+                let original = team_spec::copied_from(&root, &team.file_name().to_string_lossy());
+                if original.and_then(|it| std::fs::canonicalize(it).ok()) == Some(real.clone()) {
+                    return team_below(&root.join(team_spec::TEAM_DIR), &team.file_name()).unwrap_or(given);
+                }
+            }
+        }
+        given
+    }
+
     /// Goes on with a stopped team.
     pub fn restart(scope: &Scope, headless: bool, progress: Progress<'_>) -> Result<Started, EngineError> {
-        only_people()?;
+        only_people("start or restart a team")?;
         let mut engine = Self::open(scope)?;
         let key = engine.team()?;
         engine.see_lost(&key)?;
@@ -126,8 +166,11 @@ impl Engine {
             PathBuf::from(engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default());
         let home = engine.workspace.team_root().join(key.as_str());
         let dir = if home.is_dir() { home } else { dir };
-        let (source, spec) = read_team(&engine.workspace.root.clone(), Some(&dir), None)?;
-        check_environment(&spec)?;
+        let root = engine.workspace.root.clone();
+        let note = copy_again(&root, &key)?;
+        let (source, spec) = read_team(&root, Some(&dir), None)?;
+        some_agents(&spec, &source)?;
+        check_environment(&spec, &source)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
         wish::keep(&engine.workspace, &command, &spec.approvals)?;
@@ -136,7 +179,7 @@ impl Engine {
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
             Ok((decide::restart_team(state, &command, &resumable)?, ()))
         })?;
-        engine.follow_start(&key, progress)
+        Ok(Started { note, ..engine.follow_start(&key, progress)? })
     }
 
     /// A team whose server ended with nobody there to see it is recorded as lost first.
@@ -254,6 +297,7 @@ impl Engine {
             agents,
             leader_bound: team.leader.bound.is_some(),
             allows: wish::approvals(&self.workspace, key).allow,
+            note: None,
         })
     }
 }
@@ -317,13 +361,48 @@ fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf
     }
 }
 
-/// Only a person starts teams; a seat would start its own.
-fn only_people() -> Result<(), EngineError> {
+/// Only a person makes and starts teams; a seat would start its own.
+pub fn only_people(what: &str) -> Result<(), EngineError> {
     if std::env::var_os(SEAT_VARIABLE).is_none() && !crate::seat::is_above() {
         return Ok(());
     }
-    Err(Refusal::new("not_allowed", "an agent may not start or restart a team")
+    Err(Refusal::new("not_allowed", format!("an agent may not {what}"))
         .with_hint("ask the person who leads the team to run it in a shell of their own")
+        .into())
+}
+
+/// Brings what has changed in the original of a team that was copied, unless somebody has changed the copy, too.
+fn copy_again(root: &Path, key: &TeamKey) -> Result<Option<String>, EngineError> {
+    let Some(original) = team_spec::copied_from(root, key.as_str()) else { return Ok(None) };
+    let kept = |why: String| Ok(Some(format!("the team's copy is used as it is: {why}")));
+    let Ok(source) = team_spec::locate(root, Some(&original), Some(key.as_str())) else {
+        return kept(format!("there is no team in `{}` any more", original.display()));
+    };
+    // As at a first start: nothing is copied that cannot be read.
+    team_spec::compile(&source, &super::files::known())?;
+    match team_spec::copy_into(&source) {
+        Ok(_) => Ok(None),
+        Err(error @ (team_spec::CopyError::Differs { .. } | team_spec::CopyError::OtherRole { .. })) => {
+            kept(match &error {
+                team_spec::CopyError::Differs { edited: true, .. } => {
+                    format!("{error}; {}", error.hint().unwrap_or_default())
+                }
+                _ => error.to_string(),
+            })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A team of nobody would be ready at once and of no use.
+fn some_agents(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
+    if !spec.seats.is_empty() {
+        return Ok(());
+    }
+    let roles = source.roles();
+    let roles = roles.strip_prefix(&source.workspace).unwrap_or(&roles).display().to_string();
+    Err(Refusal::new("no_agents", format!("team `{}` has no agents", spec.key))
+        .with_hint(format!("write a role file such as `{roles}/coder.md`; `docs/team-files.md` shows one"))
         .into())
 }
 
@@ -348,7 +427,7 @@ fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineErr
 }
 
 /// tmux and every seat's program must be there before anything is written.
-fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
+fn check_environment(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
     let tmux = team_tmux::find_tmux(&process::search_path())?;
     team_tmux::supported_version(&tmux)?;
     let env = std::env::vars_os()
@@ -356,10 +435,26 @@ fn check_environment(spec: &team_spec::Spec) -> Result<(), EngineError> {
         .collect();
     for seat in &spec.seats {
         if let Some(provider) = team_provider::provider(&seat.provider) {
-            launch::program_of(provider, &env)?;
+            launch::program_of(provider, &env).map_err(|error| match error {
+                EngineError::NoProgram { program } => EngineError::NoProgramFor {
+                    program,
+                    agent: seat.name.to_string(),
+                    file: role_file(source, &seat.source),
+                },
+                other => other,
+            })?;
         }
     }
     Ok(())
+}
+
+/// A seat's role file as a person finds it from the workspace.
+fn role_file(source: &team_spec::TeamSource, named: &str) -> String {
+    let path = match Path::new(named).file_name() {
+        Some(name) => source.roles().join(name),
+        None => source.roles(),
+    };
+    path.strip_prefix(&source.workspace).unwrap_or(&path).display().to_string()
 }
 
 /// The pane this command was started from, if it is one.

@@ -1,10 +1,14 @@
 //! What each agent is doing: one struct for text, JSON and tools.
+//!
+//! Long: the one answer with all its parts.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_model::{ActivityKind, Event, Message, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState};
+use team_model::{
+    ActivityKind, Cause, Event, Message, NoticeCause, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState,
+};
 
 use super::Engine;
 use super::start::attach_commands;
@@ -28,7 +32,6 @@ pub struct Status {
     /// Its tmux session.
     pub session_name: String,
     /// What it is for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
     /// Commands that show a seat's screen.
     pub attach_commands: Vec<String>,
@@ -41,19 +44,44 @@ pub struct Status {
     /// Receipts by step.
     pub messages: BTreeMap<String, u64>,
     /// Questions to humans that are open.
-    pub questions: BTreeMap<String, String>,
+    pub questions: Vec<QuestionShown>,
     /// The person's own agent.
     pub leader: LeaderShown,
     /// The coordinator.
     pub coordinator: CoordinatorShown,
     /// What waits for a person, each with the command to run.
     pub attention: Vec<Attention>,
+    /// The other teams of this workspace.
+    pub other_teams: Vec<OtherTeam>,
+}
+
+/// A question to a human that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuestionShown {
+    /// Its id, for `send --reply-to`.
+    pub id: String,
+    /// Who asks.
+    pub from: String,
+    /// The beginning of the question.
+    pub question: String,
+    /// The answers it offers; none if it is open.
+    pub choices: Vec<String>,
+}
+
+/// Another team of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OtherTeam {
+    /// Its key.
+    pub team: String,
+    /// Its state.
+    pub state: String,
 }
 
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attention {
-    /// `awaiting_approval`, `awaiting_trust`, `limited`, `question`, `returned`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
+    /// `awaiting_approval`, `awaiting_trust`, `limited`, `question`, `returned`, `owes`, `exited`, `failed`, `results`,
+    /// `messages`, `stopped`, `lost` or `coordinator`.
     pub kind: String,
     /// The agent that it is about.
     pub agent: Option<String>,
@@ -98,10 +126,8 @@ pub struct SessionShown {
     /// Its pane.
     pub pane: Option<String>,
     /// Why it is as it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last lines of its screen, where it failed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
 }
 
@@ -115,7 +141,6 @@ pub struct ActivityShown {
     /// Why.
     pub reason: Option<String>,
     /// Until when, for a limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// What proves it: the source and its record.
     pub evidence: Option<String>,
@@ -153,7 +178,6 @@ pub struct LeaderShown {
     /// The pane.
     pub pane: Option<String>,
     /// Why none is bound any more.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How many things it has not been told.
     pub untold: usize,
@@ -216,10 +240,7 @@ impl Engine {
             && store.state.server.as_ref().is_some_and(|it| !process::is_alive(&it.process));
         let state = match team.state {
             TeamState::Running if server_gone => "lost",
-            TeamState::Running => "running",
-            TeamState::Stopping => "stopping",
-            TeamState::Stopped => "stopped",
-            TeamState::Lost => "lost",
+            state => team_word(state),
         };
         let agents: BTreeMap<String, AgentShown> = team
             .seats
@@ -253,7 +274,12 @@ impl Engine {
             questions: team
                 .questions
                 .iter()
-                .map(|(id, it)| (id.to_string(), format!("{}: {}", it.agent, it.question)))
+                .map(|(id, it)| QuestionShown {
+                    id: id.to_string(),
+                    from: it.agent.clone(),
+                    question: it.question.clone(),
+                    choices: choices(store, it.seq),
+                })
                 .collect(),
             leader: LeaderShown {
                 bound: team.leader.bound.is_some(),
@@ -263,12 +289,36 @@ impl Engine {
             },
             coordinator,
             attention,
+            other_teams: store
+                .state
+                .teams
+                .iter()
+                .filter(|(it, _)| **it != key)
+                .map(|(it, team)| OtherTeam { team: it.to_string(), state: team_word(team.state).to_owned() })
+                .collect(),
         })
     }
 
     /// Lists the teams of this workspace.
     pub fn teams(&self) -> Vec<TeamKey> {
         self.store.as_ref().map(|it| it.state.teams.keys().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn team_word(state: TeamState) -> &'static str {
+    match state {
+        TeamState::Running => "running",
+        TeamState::Stopping => "stopping",
+        TeamState::Stopped => "stopped",
+        TeamState::Lost => "lost",
+    }
+}
+
+/// The answers that a question offers.
+fn choices(store: &Store, seq: u64) -> Vec<String> {
+    match store.line(seq).ok().flatten().map(|it| it.event.0) {
+        Some(Event::HumanAsked { choices, .. }) => choices,
+        _ => Vec::new(),
     }
 }
 
@@ -282,7 +332,12 @@ fn attention(
 ) -> Vec<Attention> {
     let mut found = Vec::new();
     let mut add = |kind: &str, agent: Option<&str>, what: String, words: &str| {
-        let command = decide::command_for(words, key);
+        // Several commands in one name their team themselves.
+        let command = if words.contains("&&") {
+            format!("team-agent {words}")
+        } else {
+            decide::command_for(words, key)
+        };
         found.push(Attention { kind: kind.to_owned(), agent: agent.map(str::to_owned), what, command });
     };
     for (name, agent) in agents {
@@ -311,16 +366,19 @@ fn attention(
             add("failed", Some(name), format!("{name}: {what}"), &format!("explain {name}"));
         }
     }
+    if state == "running" {
+        waits_in_running(key, team, &mut add);
+    }
     for (id, it) in &team.questions {
         let words = match it.agent.as_str() {
-            "unknown" => "inbox leader".to_owned(),
-            agent => format!("send {agent} 'your answer'"),
+            // What stands still can be asked nothing.
+            _ if state != "running" => "restart".to_owned(),
+            "unknown" => format!("send --reply-to {id} all 'ANSWER'"),
+            agent => format!("send --reply-to {id} {agent} 'ANSWER'"),
         };
-        let choices = match store.line(it.seq).ok().flatten().map(|it| it.event.0) {
-            Some(Event::HumanAsked { choices, .. }) if !choices.is_empty() => {
-                format!(" ({})", choices.join(", "))
-            }
-            _ => String::new(),
+        let choices = match choices(store, it.seq) {
+            none if none.is_empty() => String::new(),
+            some => format!(" ({})", some.join(", ")),
         };
         let what = format!("{id} from {}: {}{choices}", it.agent, it.question);
         add("question", Some(it.agent.as_str()), what, &words);
@@ -356,6 +414,46 @@ fn question(team: &Team, name: &str) -> Option<team_model::RequestId> {
     let (_, seat) = team.seats.iter().find(|(it, _)| it.as_str() == name)?;
     let (id, open) = seat.approvals.iter().find(|(_, it)| it.answering.is_none())?;
     open.key.as_ref().map(|_| *id)
+}
+
+/// What stands still in a team that runs, and will by itself go on standing still.
+#[expect(clippy::type_complexity, reason = "the one closure that collects what waits")]
+fn waits_in_running(key: &TeamKey, team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String, &str)) {
+    for (name, seat) in &team.seats {
+        if matches!(seat.state, SeatState::Stopped { cause: Cause::Exit }) {
+            let how = exited(seat).map(|it| format!(" {it}")).unwrap_or_default();
+            let words = format!("shutdown && {}", decide::command_for("restart", key));
+            // The last part names the team itself.
+            let words = match key.as_str() {
+                team_spec::DEFAULT_KEY => words,
+                key => words.replacen("shutdown", &format!("shutdown --team {key}"), 1),
+            };
+            add("exited", Some(name.as_str()), format!("{name}: its program ended{how}"), &words);
+        }
+        if seat.is_idle() {
+            for (id, _) in team.owed_by(name).filter(|(_, it)| it.in_progress) {
+                let what = format!("{name}: its turn ended without a report for task {id}");
+                add("owes", Some(name.as_str()), what, &format!("send {name} 'Report task {id}.'"));
+            }
+        }
+    }
+    if team.leader.bound.is_none() {
+        let count = team.untold.iter().filter(|it| it.cause == NoticeCause::Message).count();
+        match count {
+            0 => {}
+            1 => add("messages", None, "One message for you".to_owned(), "inbox leader"),
+            many => add("messages", None, format!("{many} messages for you"), "inbox leader"),
+        }
+    }
+}
+
+/// How a seat's program ended, as far as it is known.
+fn exited(seat: &Seat) -> Option<String> {
+    match seat.spawn.as_ref()?.exited? {
+        (Some(code), _) => Some(format!("with code {code}")),
+        (None, Some(signal)) => Some(format!("by signal {signal}")),
+        (None, None) => None,
+    }
 }
 
 /// What a seat's program asks permission for: the tool, and what it would do with it.

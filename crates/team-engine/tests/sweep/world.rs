@@ -313,6 +313,8 @@ impl World {
             subject: text.lines().next().unwrap_or_default().to_owned(),
             task: None,
             reply_to: None,
+            request: None,
+            answer: String::new(),
             own_id: None,
             prior: None,
             case_id: None,

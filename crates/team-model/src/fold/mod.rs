@@ -13,7 +13,10 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-5";
+pub const FOLD_FORMAT: &str = "state-6";
+
+/// Why a message is unknown whose turn was seen to begin.
+pub const CUT_OFF: &str = "the session ended before the turn was seen to end";
 
 /// How many own message ids are remembered in the state; older ones are found in the log.
 const OWN_IDS: usize = 256;

@@ -1,4 +1,6 @@
 //! What decisions change in a team: its life, its seats, messages, tasks and results.
+//!
+//! Long: one arm per event of a team.
 
 use super::At;
 use crate::state::{
@@ -26,10 +28,10 @@ impl Team {
             }
             Event::TeamStopped { .. } => {
                 self.state = TeamState::Stopped;
-                for seat in self.seats.values_mut() {
-                    if !matches!(seat.state, SeatState::Stopped { .. } | SeatState::Failed { .. }) {
-                        seat.stop(at, Cause::Shutdown);
-                    }
+                let stopped =
+                    |it: &Seat| matches!(it.state, SeatState::Stopped { .. } | SeatState::Failed { .. });
+                for seat in self.seats.values_mut().filter(|it| !stopped(it)) {
+                    seat.stop(at, Cause::Shutdown);
                 }
             }
             Event::TeamLost { why } => {
@@ -137,6 +139,9 @@ impl Team {
                     if self.results.uncollected.remove(id).is_some() {
                         self.results.collected += 1;
                     }
+                    // What was read already is no news for a leader that comes later.
+                    let about = id.to_string();
+                    self.untold.retain(|it| it.cause != NoticeCause::Result || it.about != about);
                 }
             }
             Event::HumanAsked { id, agent, question, .. } => {
@@ -147,6 +152,8 @@ impl Team {
             }
             Event::HumanAnswered { id, .. } => {
                 self.questions.remove(id);
+                let about = id.to_string();
+                self.untold.retain(|it| it.cause != NoticeCause::Human || it.about != about);
             }
             Event::NoticeRaised { cause, about } => {
                 self.tell(at, *cause, about);
@@ -286,7 +293,7 @@ impl Team {
                 match receipt.step {
                     ReceiptStep::Submitted | ReceiptStep::TurnStarted => {
                         receipt.step = ReceiptStep::Unknown;
-                        receipt.why = Some("the session ended before the turn was seen to end".to_owned());
+                        receipt.why = Some(super::CUT_OFF.to_owned());
                     }
                     ReceiptStep::Sending => {
                         receipt.step = ReceiptStep::Unknown;
@@ -310,6 +317,7 @@ impl Team {
             addressed,
             task,
             reply_to,
+            request,
             case_id,
             body,
             ..
@@ -326,6 +334,7 @@ impl Team {
             addressed: addressed.clone(),
             task: *task,
             reply_to: reply_to.clone(),
+            request: *request,
             case_id: case_id.clone(),
             body: body.reference(),
             since: Some(at.ts),
@@ -362,6 +371,12 @@ impl Team {
     }
 
     pub(super) fn submitted(&mut self, id: &MessageId, receiver: &AgentName, in_turn: bool) {
+        let present = self.seats.get(receiver).and_then(|it| it.spawn.as_ref()).map(|it| it.id);
+        let of_earlier = |it: &Receipt| it.attempt.as_ref().is_some_and(|it| Some(it.spawn) != present);
+        if self.message(id).and_then(|it| it.receipts.get(receiver)).is_some_and(of_earlier) {
+            // A conversation that goes on tells again what an earlier session was given; not what became of it.
+            return;
+        }
         self.receipt(id, receiver, |it| {
             // Only what was sent can have come: a text that names another message proves nothing.
             let lost = matches!(it.step, ReceiptStep::Unknown | ReceiptStep::Returned);
