@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
 use team_model::{By, Event, MessageId, find_message_ids};
-use team_provider::{Bridge, BridgeContext, Fact, Input, Output, Provider, RecordKind};
+use team_provider::{Bridge, BridgeContext, Fact, Input, Output, Provider, RecordKind, TurnOutcome};
 
 use crate::clock::{Clock as _, RealClock};
 use crate::error::EngineError;
@@ -68,7 +68,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     let answers = seat.seat_dir.join(ANSWERS);
     make_dir(&inbox.join("taken"), 0o700)?;
     make_dir(&answers, 0o700)?;
-    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn);
+    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn, provider.typing().max_bytes);
     let watch = watch(&[inbox, answers, seat.seat_dir.clone()])?;
     let mut bridge = Running {
         clock: RealClock::default(),
@@ -218,11 +218,11 @@ impl Running {
                 }
                 Output::Fact { record, fact } => events.extend(self.events(&record, &fact)),
                 Output::Look { key } => {
-                    let found = self.is_recorded(&key);
+                    let (found, ended) = self.recorded(&key);
                     if found {
                         self.mailbox.close(&key);
                     }
-                    outputs.extend(self.logic.on(Input::Found { key, found }));
+                    outputs.extend(self.logic.on(Input::Found { key, found, ended }));
                 }
                 Output::Taken { key } => self.mailbox.close(&key),
                 Output::PutBack { key } => self.mailbox.put_back(&key),
@@ -277,25 +277,26 @@ impl Running {
         }
     }
 
-    /// Says whether the program's record holds every message of a key.
-    fn is_recorded(&self, key: &str) -> bool {
+    /// Says whether the program's record holds every message of a key, and how the turn that took them ended.
+    fn recorded(&self, key: &str) -> (bool, Option<TurnOutcome>) {
         let transcript = SeatFile::live(&self.seat_file).and_then(|it| it.transcript);
-        let Some(text) = transcript.and_then(|it| std::fs::read(it).ok()) else { return false };
-        let text = String::from_utf8_lossy(&text);
+        let Some(text) = transcript.and_then(|it| std::fs::read(it).ok()) else { return (false, None) };
         let mut missing: Vec<MessageId> = key.split('+').filter_map(|it| it.parse().ok()).collect();
-        for line in text.lines() {
+        for line in String::from_utf8_lossy(&text).lines() {
             for fact in self.provider.read_record(RecordKind::Transcript, line) {
-                let (Fact::Enqueued { text }
-                | Fact::TakenInTurn { text }
-                | Fact::TurnStarted { prompt: Some(text), .. }) = &fact
-                else {
-                    continue;
-                };
-                let found = find_message_ids(text);
-                missing.retain(|it| !found.contains(it));
+                match fact {
+                    Fact::Enqueued { text }
+                    | Fact::TakenInTurn { text }
+                    | Fact::TurnStarted { prompt: Some(text), .. } => {
+                        let found = find_message_ids(&text);
+                        missing.retain(|it| !found.contains(it));
+                    }
+                    Fact::TurnEnded { outcome, .. } if missing.is_empty() => return (true, Some(outcome)),
+                    _ => {}
+                }
             }
         }
-        missing.is_empty()
+        (missing.is_empty(), None)
     }
 }
 
