@@ -183,7 +183,7 @@ mod tests {
         let both = Waiting { key: "a.b-c+m-2".to_owned(), text: "one\n\ntwo".to_owned() };
         assert_eq!(mailbox.take(), Some(both.clone()));
         assert_eq!(mailbox.take(), None);
-        assert_eq!(of("x-7").open(), [both.clone()]);
+        assert_eq!(of("x-7").open(), std::slice::from_ref(&both));
         mailbox.put_back(&both.key);
         assert_eq!(mailbox.open(), []);
         assert_eq!(mailbox.take(), Some(both.clone()));

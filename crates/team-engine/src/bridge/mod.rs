@@ -82,7 +82,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
         wake: None,
         ended: false,
     };
-    bridge.go(&watch)
+    Ok(bridge.go(&watch))
 }
 
 fn watch(dirs: &[PathBuf]) -> Result<Inotify, EngineError> {
@@ -116,24 +116,21 @@ struct Running {
 }
 
 impl Running {
-    fn go(&mut self, watch: &Inotify) -> Result<u8, EngineError> {
+    fn go(&mut self, watch: &Inotify) -> u8 {
         let mut retry = RETRY;
         let mut connect_at = self.clock.elapsed();
         let mut unsent = false;
         while !self.ended {
             let now = self.clock.elapsed();
             if self.connection.is_none() && now >= connect_at {
-                match self.seat.link.as_ref().map(Connection::open) {
-                    Some(Ok(connection)) => {
-                        self.connection = Some(connection);
-                        retry = RETRY;
-                        self.open = self.mailbox.open().into();
-                        self.input(Input::Connected);
-                    }
-                    _ => {
-                        connect_at = now + retry;
-                        retry = (retry * 2).min(RETRY_AT_MOST);
-                    }
+                if let Some(Ok(connection)) = self.seat.link.as_ref().map(Connection::open) {
+                    self.connection = Some(connection);
+                    retry = RETRY;
+                    self.open = self.mailbox.open().into();
+                    self.input(Input::Connected);
+                } else {
+                    connect_at = now + retry;
+                    retry = (retry * 2).min(RETRY_AT_MOST);
                 }
             }
             if self.wake.is_some_and(|it| now >= it) {
@@ -175,7 +172,7 @@ impl Running {
                 self.receive();
             }
         }
-        Ok(u8::try_from(END).unwrap_or(1))
+        u8::try_from(END).unwrap_or(1)
     }
 
     fn receive(&mut self) {

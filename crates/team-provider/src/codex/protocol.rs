@@ -82,6 +82,7 @@ struct Question {
 }
 
 /// The state machine.
+#[expect(clippy::struct_excessive_bools, reason = "each was told or not, independently")]
 #[derive(Debug)]
 pub(super) struct Protocol {
     tool_prefix: String,
@@ -142,6 +143,7 @@ impl Protocol {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is made for this call")]
     fn ask(&mut self, asked: Asked, method: &str, params: Value) -> Output {
         self.next += 1;
         self.asked.insert(self.next, asked);
@@ -503,7 +505,7 @@ impl Protocol {
             _ => return Vec::new(),
         };
         let given = ["approvalId", "itemId"].iter().find_map(|it| params[*it].as_str());
-        let key = safe(given.map_or_else(|| format!("request-{id}"), str::to_owned));
+        let key = safe(&given.map_or_else(|| format!("request-{id}"), str::to_owned));
         let question = Question { request: id.clone(), method: method.to_owned() };
         if self.questions.insert(key.clone(), question).is_some() {
             // Asked again over a new connection.
@@ -628,7 +630,7 @@ impl Bridge for Protocol {
 }
 
 /// Makes a key that can be the name of a file.
-fn safe(key: String) -> String {
+fn safe(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     key.chars().map(|c| if plain(c) { c } else { '_' }).take(120).collect()
 }
