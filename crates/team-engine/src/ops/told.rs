@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_start_is_about_its_agent() {
-        let event = Event::ToolsListed { spawn: team_model::SpawnId(7) };
+        let event = Event::ToolsListed { spawn: team_model::SpawnId(7), process: None };
         assert_eq!(agent(&event, |it| (it == 7).then(|| "w1".to_owned())), Some("w1".to_owned()));
     }
 }
