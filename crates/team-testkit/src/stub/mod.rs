@@ -19,6 +19,7 @@
 //! A text without such a line is answered with `ok`.
 
 mod anthropic;
+mod gemini;
 mod http;
 mod script;
 
@@ -261,11 +262,17 @@ fn refusal_key(session: Option<&str>, act: &Act) -> (Option<String>, usize, Stri
 /// Answers one request; an error means that the connection is of no more use.
 type Answer = fn(&Shared, &HttpRequest, &mut Connection<'_>) -> io::Result<()>;
 
-/// What is asked where. A further protocol is a further module and its lines here.
-const ROUTES: [(&str, &str, Answer); 2] = [
+/// What is asked where; a `*` at the end stands for anything. A further protocol is a further module and its lines here.
+const ROUTES: &[(&str, &str, Answer)] = &[
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
+    ("POST", "/v1beta/models/*", gemini::models),
 ];
+
+/// Tells whether a route's path is that of a request.
+fn leads(route: &str, path: &str) -> bool {
+    route.strip_suffix('*').map_or(route == path, |start| path.starts_with(start))
+}
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut serving: Vec<JoinHandle<()>> = Vec::new();
@@ -301,7 +308,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     let mut connection = Connection::new(stream, &shared.closing)?;
     while let Some(request) = connection.next_request()? {
         let route =
-            ROUTES.iter().find(|(method, path, _)| *method == request.method && *path == request.path());
+            ROUTES.iter().find(|(method, path, _)| *method == request.method && leads(path, request.path()));
         match route {
             Some((_, _, answer)) => answer(shared, &request, &mut connection)?,
             None => harmless(shared, &request, &mut connection)?,

@@ -238,3 +238,40 @@ fn a_request_that_does_not_come_is_reported_with_what_came() {
     let error = stub.wait_for(|it| it.says("never"), Duration::from_millis(20)).unwrap_err();
     assert!(error.to_string().contains("1 Probe HEAD /"), "{error}");
 }
+
+#[test]
+fn generate_content_is_streamed_goes_on_behind_a_call_and_is_refused() {
+    let stub = ModelStub::start().unwrap();
+    let ask_it = |contents: Value, method: &str| {
+        let body = json!({
+            "contents": contents, "systemInstruction": { "parts": [{ "text": "be brief" }] },
+            "tools": [{ "functionDeclarations": [{ "name": "run_shell_command" }] }],
+        });
+        ask(&stub, "POST", &format!("/v1beta/models/m:{method}"), &body.to_string())
+    };
+    let user = json!({ "role": "user", "parts": [{ "text": "stub: bash ls\nstub: say done" }] });
+    let (_, body) = ask_it(json!([user]), "streamGenerateContent?alt=sse");
+    let first = body.lines().next().unwrap().strip_prefix("data: ").unwrap();
+    let first: Value = serde_json::from_str(first).unwrap();
+    let call = &first["candidates"][0]["content"]["parts"][0]["functionCall"];
+    assert_eq!((&call["name"], &call["args"]["command"]), (&json!("run_shell_command"), &json!("ls")));
+
+    // The program puts words of its own before the id.
+    let id = format!("run_shell_command__{}", call["id"].as_str().unwrap());
+    let called =
+        json!({ "role": "model", "parts": [{ "functionCall": { "id": id, "name": "run_shell_command" } }] });
+    let result = json!({ "role": "user", "parts": [{ "functionResponse": { "id": id, "response": {} } }] });
+    let (_, body) = ask_it(json!([user, called, result]), "generateContent");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["candidates"][0]["content"]["parts"][0]["text"], "done");
+    assert_eq!(body["candidates"][0]["finishReason"], "STOP");
+
+    let limit = json!([{ "role": "user", "parts": [{ "text": "stub: error 429" }] }]);
+    let (head, body) = ask_it(limit, "streamGenerateContent?alt=sse");
+    assert!(head.starts_with("HTTP/1.1 429 ") && body.contains("PerDay"), "{head}\n{body}");
+
+    let turns = stub.turns();
+    assert_eq!(turns.len(), 3);
+    assert_eq!((turns[0].model.as_deref(), turns[0].system.as_str()), (Some("m"), "be brief"));
+    assert!(turns[0].offers("run_shell_command") && turns[0].says("stub: bash ls"));
+}
