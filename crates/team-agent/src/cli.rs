@@ -218,9 +218,10 @@ fn called_by_ourselves(arguments: &[OsString]) -> Option<(Command, &'static str)
         [Some("seat"), Some("--seat-file"), Some(path)] => {
             Some((Command::Seat(commands::seat::SeatArgs { seat_file: file(path)? }), "seat"))
         }
-        [Some("mcp"), Some("--seat-file"), Some(path)] => {
-            Some((Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?) }), "mcp"))
-        }
+        [Some("mcp"), Some("--seat-file"), Some(path)] => Some((
+            Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?), instructions: None }),
+            "mcp",
+        )),
         _ => None,
     }
 }

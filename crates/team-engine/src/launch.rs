@@ -168,6 +168,7 @@ pub(crate) fn prepare(
         SpawnMode::Fresh | SpawnMode::Fork => Start::Fresh { native_id: &native },
     };
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
+    let own_settings = provider.settings_file(&env, &home).and_then(|it| std::fs::read_to_string(it).ok());
     let context = SeatContext {
         agent: agent.as_str(),
         team: key.as_str(),
@@ -185,6 +186,7 @@ pub(crate) fn prepare(
         profile: &profile,
         env: &env,
         home: &home,
+        own_settings: own_settings.as_deref(),
         start,
         trust,
         skip_permissions: false,
@@ -225,12 +227,14 @@ fn transcript_before(
     seat: &Seat,
     native: &str,
 ) -> Option<(PathBuf, PathBuf)> {
-    let before = SeatFile::read(&seat_dir.join(&seat.spawn.as_ref()?.seat)).ok()?;
+    let path = seat_dir.join(&seat.spawn.as_ref()?.seat);
+    let before = SeatFile::read(&path).ok()?;
+    let told = SeatFile::live(&path).filter(|it| it.native == native).and_then(|it| it.transcript);
     let places = SeatPlaces {
         config_home: &before.config_home,
         cwd: &before.cwd,
         native_id: Some(native),
-        transcript: None,
+        transcript: told.as_deref(),
         provider_pid: None,
     };
     let watched = provider.files_to_watch(&places);
@@ -250,6 +254,26 @@ fn link_dir(workspace: &Workspace, own: &Path) -> Option<PathBuf> {
         std::fs::rename(&new, &link).ok()?;
     }
     Some(dir)
+}
+
+/// Makes a link where its target is there, in place of one that was made before.
+fn make_link(link: &team_provider::Link) -> Result<(), EngineError> {
+    if let Some(dir) = link.path.parent() {
+        make_dir(dir, 0o700)?;
+    }
+    let linked = std::fs::read_link(&link.path).ok();
+    if linked.as_ref() == Some(&link.target) || (linked.is_none() && link.path.exists()) {
+        return Ok(());
+    }
+    let failed = |source| EngineError::Io { doing: "link", path: link.path.clone(), source };
+    if linked.is_some() {
+        std::fs::remove_file(&link.path).map_err(failed)?;
+    }
+    if link.target.exists() {
+        std::os::unix::fs::symlink(&link.target, &link.path).map_err(failed)
+    } else {
+        Ok(())
+    }
 }
 
 /// A folder counts as trusted only if the person's own configuration of that program says so.
@@ -298,6 +322,9 @@ impl Prepared {
                 write_bytes(&file.path, file.contents.as_bytes(), file.mode)
                     .map_err(|source| EngineError::Io { doing: "write", path: file.path.clone(), source })?;
             }
+        }
+        for link in &self.launch.links {
+            make_link(link)?;
         }
         let (inbox, bell) = match &self.launch.channel {
             team_provider::Channel::Bell { bell, inbox } => {

@@ -117,6 +117,9 @@ pub struct LiveSession {
     pub native: String,
     /// The program itself: where it was started through a script of the person's, not the seat's own child.
     pub client: ProcessIdentity,
+    /// The conversation's transcript, where the program told it.
+    #[serde(default)]
+    pub transcript: Option<PathBuf>,
 }
 
 impl LiveSession {

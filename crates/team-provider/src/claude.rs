@@ -207,6 +207,7 @@ impl Provider for Claude {
         Typing {
             settle_ms: 200,
             look_after_ms: 2000,
+            after_start_ms: 0,
             max_bytes: 100_000,
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: true,

@@ -141,6 +141,7 @@ impl Provider for Fake {
         Typing {
             settle_ms: 10,
             look_after_ms: 300,
+            after_start_ms: 0,
             max_bytes: 100_000,
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: false,

@@ -24,7 +24,7 @@ pub use environment::{clean_env, is_denied};
 pub use fact::{
     ActivityKind, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces, TurnOutcome, Watched,
 };
-pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
+pub use launch::{Channel, GeneratedFile, Launch, Link, ReadyFact, Unsupported};
 pub use moment::reset_time;
 pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};

@@ -56,6 +56,11 @@ pub trait Provider: Send + Sync {
     /// Says whether that file's contents trust a folder or one above it.
     fn trusts(&self, trust_file: &str, cwd: &Path) -> bool;
 
+    /// Returns the person's settings file, if a start builds on what it holds.
+    fn settings_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
+        None
+    }
+
     /// Returns which conversation a hook call speaks of.
     fn hook_session(&self, stdin: &Value) -> Option<HookSession>;
 

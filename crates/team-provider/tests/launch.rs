@@ -58,6 +58,7 @@ impl World {
             profile: &self.profile,
             env: &self.env,
             home: Path::new("/home/me"),
+            own_settings: None,
             start: Start::Fresh { native_id: ID },
             trust: FolderTrust::OwnConfig,
             skip_permissions: false,
@@ -86,6 +87,9 @@ fn show(launch: &Launch) -> String {
     writeln!(out, "home: {} managed {:?}", launch.config_home.display(), launch.managed_home).expect("write");
     for note in &launch.notes {
         writeln!(out, "note: {note}").expect("write");
+    }
+    for link in &launch.links {
+        writeln!(out, "link {} to {}", link.path.display(), link.target.display()).expect("write");
     }
     for file in &launch.files {
         let keep = if file.keep_existing { " kept if there" } else { "" };

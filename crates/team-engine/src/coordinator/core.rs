@@ -417,6 +417,7 @@ fn typing_of(provider: &str) -> TypingTimes {
         TypingTimes {
             settle: Duration::from_millis(typing.settle_ms),
             look_after: Duration::from_millis(typing.look_after_ms),
+            after_start: Duration::from_millis(typing.after_start_ms),
         }
     })
 }
@@ -437,9 +438,10 @@ fn settle_lane(look: &mut Seen, team: &team_model::Team, at: &SeatKey, now: Dura
         look.lane = Lane::Free;
         look.blocked = None;
     }
-    let _ = now;
-    let seat_idle = team.seats.get(&at.1).is_some_and(|it| it.state == SeatState::Running);
-    if !seat_idle {
+    let running = team.seats.get(&at.1).is_some_and(|it| it.state == SeatState::Running);
+    if running {
+        look.ready.get_or_insert(now);
+    } else {
         look.blocked = None;
     }
 }

@@ -402,6 +402,13 @@ fn deliver(
     if look.lane != Lane::Free {
         return None;
     }
+    if channel == Channel::Keys && !look.typing.after_start.is_zero() {
+        let due = look.ready.unwrap_or(now) + look.typing.after_start;
+        if now < due {
+            plan.at(due);
+            return None;
+        }
+    }
     if let (Channel::Keys, Some(blocked)) = (channel, look.blocked)
         && now < blocked.due()
     {

@@ -49,6 +49,8 @@ pub struct Seen {
     pub start_asked: Option<Duration>,
     /// When its provider's limit ends.
     pub limit_ends: Option<Duration>,
+    /// When it was first seen to be ready.
+    pub ready: Option<Duration>,
     /// Whether its bell was rung and not heard.
     pub deaf: bool,
     /// How its provider wants to be typed into.
@@ -91,11 +93,17 @@ pub struct TypingTimes {
     pub settle: Duration,
     /// After Enter without a receipt.
     pub look_after: Duration,
+    /// After the start, before the first paste.
+    pub after_start: Duration,
 }
 
 impl Default for TypingTimes {
     fn default() -> Self {
-        Self { settle: Duration::from_millis(200), look_after: Duration::from_secs(2) }
+        Self {
+            settle: Duration::from_millis(200),
+            look_after: Duration::from_secs(2),
+            after_start: Duration::ZERO,
+        }
     }
 }
 
