@@ -11,6 +11,7 @@ mod claude_like;
 mod environment;
 mod fact;
 mod fake;
+mod gemini;
 mod launch;
 mod moment;
 mod provider;

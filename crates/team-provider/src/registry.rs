@@ -4,6 +4,7 @@
 
 use crate::claude::Claude;
 use crate::fake::Fake;
+use crate::gemini::Gemini;
 use crate::provider::Provider;
 
 /// A provider that may be named, whether or not it can be started.
@@ -40,7 +41,14 @@ static KNOWN: &[Known] = &[
     },
     unbuilt("codex", &["codex_cli", "codex-cli"], "codex"),
     unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
-    unbuilt("gemini", &["gemini_cli", "gemini-cli"], "gemini"),
+    Known {
+        name: "gemini",
+        aliases: &["gemini_cli", "gemini-cli"],
+        program: "gemini",
+        implemented: true,
+        listed: true,
+        provider: Some(&Gemini),
+    },
     unbuilt("opencode", &["open_code", "open-code"], "opencode"),
     Known {
         name: "fake",

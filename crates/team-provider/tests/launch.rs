@@ -365,3 +365,49 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn gemini_with_the_persons_log_in_and_settings() {
+    let world = World::new("gemini").env("HOME", "/home/me");
+    let launch = world.launch_with(|it| {
+        it.model = Some("gemini-2.5-pro");
+        it.own_settings =
+            Some("// mine\n{\"ui\": {\"theme\": \"x\"}, \"hooks\": {\"AfterAgent\": [{\"hooks\": []}]}}");
+    });
+    insta::assert_snapshot!(show(&launch.expect("launch")));
+}
+
+#[test]
+fn gemini_with_a_key_of_a_profile_has_nothing_of_the_persons() {
+    let world = World::new("gemini")
+        .profile("API_KEY", "secret-1")
+        .profile("BASE_URL", "http://m")
+        .tools(&["fs_read", "mcp_team"]);
+    let launch = world.launch_with(|it| {
+        it.auth = Auth::CompatibleApi;
+        it.own_settings = Some("{\"ui\": {\"theme\": \"x\"}}");
+    });
+    let launch = launch.expect("launch");
+    let shown = show(&launch);
+    assert!(!shown.contains("secret-1") && !shown.contains("theme") && launch.links.is_empty(), "{shown}");
+    assert_eq!(launch.secret_env["GEMINI_API_KEY"], "secret-1");
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn gemini_says_what_it_cannot_do() {
+    let world = World::new("gemini");
+    let fork =
+        world.launch_with(|it| it.start = Start::Fork { from: PARENT, transcript: None, native_id: ID });
+    assert_eq!(fork, Err(Unsupported::Fork { provider: "gemini" }));
+    let elsewhere = world.launch_with(|it| {
+        it.start = Start::Resume { native_id: ID, transcript: Some(Path::new("/t.jsonl")) };
+    });
+    assert!(matches!(elsewhere, Err(Unsupported::Elsewhere { .. })));
+    let effort = world.launch_with(|it| it.effort = Some("high"));
+    assert!(matches!(effort, Err(Unsupported::Effort { known: [], .. })));
+    let key = world.launch_with(|it| it.auth = Auth::OfficialApi);
+    assert!(matches!(key, Err(Unsupported::Profile { needs: "`API_KEY`", .. })));
+    let untrusted = world.launch_with(|it| it.trust = FolderTrust::No).expect("it asks");
+    assert!(untrusted.notes[0].contains("will ask whether `/home/me/app` is trusted"));
+}
