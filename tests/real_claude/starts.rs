@@ -28,14 +28,14 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_pressed_until_a_person_an
     team.crew.ws.ok(["shutdown"]);
     let changes = team.home.theirs().changes_since(&team.before);
     assert_eq!(changes.len(), 1, "the person's own answer, nothing else: {changes:?}");
-    team.crew.finish();
+    team.end();
 }
 
 #[test]
 fn a_key_of_a_profile_is_seen_by_the_service_alone() {
     let Some(mut team) = Team::written(true) else { return };
     // Started through a script of the person's, as version managers do.
-    team.start_through("CLAUDE \"$@\"\nexit $?");
+    team.start_through("PROGRAM \"$@\"\nexit $?");
     let ws = &team.crew.ws;
     ws.ok(["profile", "init", "api", "--auth-mode", "compatible_api"]);
     let profile = ws.path().join(".team/current/profiles/api.env");
