@@ -19,6 +19,7 @@
 //! A text without such a line is answered with `ok`.
 
 mod anthropic;
+mod chat;
 mod gemini;
 mod http;
 mod script;
@@ -267,6 +268,7 @@ const ROUTES: &[(&str, &str, Answer)] = &[
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
     ("POST", "/v1beta/models/*", gemini::models),
+    ("POST", "/v1/chat/completions", chat::completions),
 ];
 
 /// Tells whether a route's path is that of a request.

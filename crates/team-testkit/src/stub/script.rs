@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const CALL_ID_MARK: &str = "stub_";
 
 /// What a user can be interrupted with; whatever was asked before it is given up.
-const INTERRUPTED: &str = "[Request interrupted by user";
+pub(crate) const INTERRUPTED: &str = "[Request interrupted by user";
 
 /// How texts begin that the program adds by itself.
 const ADDED: [&str; 4] = ["<system-reminder>", "<local-command-", "<command-name>", INTERRUPTED];
