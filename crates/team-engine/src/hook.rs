@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use team_model::{By, Event};
+use team_model::{By, Event, Proof, find_message_ids};
 use team_provider::{Fact, HookContext, Provider, RecordKind, TurnOutcome};
 
 use crate::clock::{Clock as _, RealClock};
@@ -54,10 +54,24 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     if event == DRAIN {
         return drain(&seat);
     }
+    let taken = facts.iter().filter_map(|it| match it {
+        Fact::Enqueued { text } => Some(find_message_ids(text)),
+        _ => None,
+    });
+    let taken: Vec<Event> = taken
+        .flatten()
+        .map(|id| Event::MessageSubmitted {
+            id,
+            receiver: seat.agent.clone(),
+            in_turn: false,
+            proof: Proof { source: "hook".to_owned(), record: event.to_owned() },
+        })
+        .collect();
     let mut events = facts::from_hook(seat.spawn, event, &facts, RealClock::default().now());
     if let (Some(source), Some(native)) = (caller.replaced, told) {
         events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
     }
+    events.extend(taken);
     write(&seat, events)?;
     let context = HookContext { seat_dir: &seat.seat_dir, bell: seat.bell.is_some(), add_context: None };
     let stdout = provider.hook_answer(event, &context).unwrap_or_default();

@@ -70,10 +70,7 @@ pub(crate) fn capture_env(workspace: &Workspace, team: &TeamKey) -> Result<(), E
 
 /// Finds a program on a PATH, as an absolute path.
 pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runnable = |it: &PathBuf| {
-        std::fs::metadata(it).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
+    let runnable = is_runnable;
     if name.contains('/') {
         return std::fs::canonicalize(name).ok().filter(runnable);
     }
@@ -81,6 +78,11 @@ pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
         .filter(|it| it.is_absolute())
         .map(|it| it.join(name))
         .find(runnable)
+}
+
+fn is_runnable(path: &PathBuf) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// Finds the program of a provider.
@@ -92,7 +94,15 @@ pub(crate) fn program_of(
         Program::Own(_) => Ok(self_exe()),
         Program::Named(name) => {
             let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-            find_program(name, path).ok_or_else(|| EngineError::NoProgram { program: name.to_owned() })
+            let found = find_program(name, path)
+                .ok_or_else(|| EngineError::NoProgram { program: name.to_owned() })?;
+            // A link leads to where the program's other files are.
+            let behind = std::fs::canonicalize(&found).ok();
+            let real = std::iter::once(&found)
+                .chain(&behind)
+                .flat_map(|it| provider.real_programs(it))
+                .find(is_runnable);
+            Ok(real.unwrap_or(found))
         }
     }
 }

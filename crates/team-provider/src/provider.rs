@@ -30,6 +30,11 @@ pub trait Provider: Send + Sync {
     /// Says which program is run.
     fn program(&self) -> Program;
 
+    /// Returns where the program itself may lie, if what is found under its name only starts it.
+    fn real_programs(&self, _found: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Says what the program can do.
     fn capabilities(&self) -> Capabilities;
 

@@ -270,6 +270,11 @@ impl Tracked {
                 }
             }
             RecordKind::Transcript => {
+                let length = std::fs::metadata(&self.path).map_or(0, |it| it.len());
+                if length < self.offset {
+                    // Some programs take back what was not answered; what follows is new.
+                    (self.offset, self.live_from) = (length, length);
+                }
                 let Some(text) = self.grown() else { return };
                 let mut position = self.offset;
                 for line in text.split_inclusive('\n') {
