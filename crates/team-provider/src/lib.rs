@@ -8,6 +8,7 @@
 
 mod claude;
 mod claude_like;
+mod copilot;
 mod environment;
 mod fact;
 mod fake;

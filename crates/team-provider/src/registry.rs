@@ -3,6 +3,7 @@
 //! Knows every provider's name and whether it can be started.
 
 use crate::claude::Claude;
+use crate::copilot::Copilot;
 use crate::fake::Fake;
 use crate::gemini::Gemini;
 use crate::provider::Provider;
@@ -40,7 +41,14 @@ static KNOWN: &[Known] = &[
         provider: Some(&Claude),
     },
     unbuilt("codex", &["codex_cli", "codex-cli"], "codex"),
-    unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
+    Known {
+        name: "copilot",
+        aliases: &["copilot_cli", "copilot-cli", "github_copilot"],
+        program: "copilot",
+        implemented: true,
+        listed: true,
+        provider: Some(&Copilot),
+    },
     Known {
         name: "gemini",
         aliases: &["gemini_cli", "gemini-cli"],

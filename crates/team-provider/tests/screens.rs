@@ -60,6 +60,11 @@ fn saved_screens_of_gemini_are_read_as_they_are() {
 }
 
 #[test]
+fn saved_screens_of_copilot_are_read_as_they_are() {
+    insta::assert_snapshot!(table("copilot", Screen::from_ansi));
+}
+
+#[test]
 fn without_attributes_no_box_of_gemini_is_empty() {
     for (title, text) in saved("gemini") {
         let plain = Screen { marks: None, ..Screen::from_ansi(&text) };
@@ -144,7 +149,7 @@ fn a_shell_prompt_is_not_a_box() {
 
 #[test]
 fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
-    for name in ["claude", "fake", "gemini"] {
+    for name in ["claude", "copilot", "fake", "gemini"] {
         let dialogs = provider(name).expect("known").dialogs();
         assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
         for rule in dialogs {
