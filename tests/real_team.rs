@@ -72,6 +72,46 @@ impl RealTeam {
         ws.path_first(&shim);
     }
 
+    /// Makes `coder` use a profile with a key and the stub's address from its next start on; returns the profile.
+    ///
+    /// # Panics
+    /// When the workspace cannot be written.
+    pub fn use_profile(&self, key: &str, base_url: &str) -> PathBuf {
+        let ws = &self.crew.ws;
+        ws.ok(["profile", "init", "api", "--auth-mode", "compatible_api"]);
+        let profile = ws.path().join(".team/current/profiles/api.env");
+        let lines =
+            format!("AUTH_MODE=compatible_api\nAPI_KEY={key}\nBASE_URL={base_url}\nMODEL=stub-model\n");
+        fs::write(&profile, lines).expect("writable");
+        let role = format!(
+            "---\nname: coder\nrole: Worker\nprovider: {}\nauth_mode: compatible_api\nprofile: api\n---\n\nWork.\n",
+            self.provider
+        );
+        ws.write(".team/current/agents/coder.md", &role);
+        profile
+    }
+
+    /// Checks that a key stands in its profile and nowhere else: in no argument list, no log and no file that is left.
+    ///
+    /// # Panics
+    /// When it stands elsewhere.
+    pub fn key_is_only_in(&self, profile: &Path, key: &str) {
+        let ws = &self.crew.ws;
+        let processes: String = ws
+            .processes()
+            .iter()
+            .map(|it| fs::read(format!("/proc/{}/cmdline", it.pid)).unwrap_or_default())
+            .map(|it| String::from_utf8_lossy(&it).into_owned())
+            .collect();
+        assert!(processes.contains("session-id") && !processes.contains(key), "{processes}");
+        ws.ok(["shutdown"]);
+        let mut told = Vec::new();
+        for dir in [ws.path().to_owned(), ws.state_home(), ws.home(), ws.root().join("tmp")] {
+            files_with(&dir, key, &mut told);
+        }
+        assert_eq!(told, [profile]);
+    }
+
     /// The record of `coder` in `status --json`.
     pub fn coder(&self) -> Value {
         self.crew.status()["agents"]["coder"].clone()
@@ -185,6 +225,23 @@ pub fn files_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     files
+}
+
+/// Lists the files below a directory that hold a text.
+pub fn files_with(dir: &Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files_with(&path, text, found),
+            Ok(kind) if kind.is_file() => {
+                let bytes = fs::read(&path).unwrap_or_default();
+                if String::from_utf8_lossy(&bytes).contains(text) {
+                    found.push(path);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Finds a program on the path of an environment.
