@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::support::Team;
 
 #[test]
-fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
+fn a_folder_that_nobody_trusts_is_named_and_what_a_person_does_in_the_pane_is_followed() {
     let Some(team) = Team::written(false) else { return };
     let started = team.crew.ws.run(["quick-start", "--headless"]);
     assert_eq!(started.code, Some(1), "{}", started.snapshot());
@@ -41,7 +41,7 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
     assert_eq!(team.coder()["activity"]["reason"], "invalid_argument");
 
     // A question for permission: what is sent meanwhile waits.
-    let asks = team.send("stub: bash touch x\nstub: say touched");
+    let asks = team.send("stub: bash touch x; sleep 8\nstub: say touched");
     team.wait_for("awaiting_approval");
     let behind = team.send("stub: say behind the question");
     team.wait_for_step(&behind, "held");
@@ -49,11 +49,24 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
     team.wait_for_screen("Allow execution of");
     assert!(!team.crew.ws.path().join("x").exists());
     team.press(&["1"]);
+    // That it was answered is told by nothing while the command runs; the screen shows it.
+    team.wait_for("working");
+    assert_eq!(team.receipt(&asks)["step"], "turn_started");
     team.wait_for_step(&asks, "answered");
     team.wait_for_step(&behind, "answered");
     assert!(team.crew.ws.path().join("x").exists());
     team.wait_for("idle");
     team.was_taken_once("stub: say behind the question");
+
+    team.crew.ws.ok(["shutdown"]);
+    let own = team.crew.ws.home().join(".gemini/trustedFolders.json");
+    assert_eq!(team.changes(), [own] as [PathBuf; 1], "the person's own answer, nothing else");
+    team.end();
+}
+
+#[test]
+fn a_draft_is_left_alone_a_killed_program_goes_on_and_a_limit_is_seen() {
+    let Some(team) = Team::started() else { return };
 
     // A half-written draft stays, and the message waits for it.
     team.press(&["-l", "half a thought"]);
@@ -81,8 +94,17 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
     let asked = team.send("stub: say and again");
     team.wait_for_step(&asked, "answered");
     assert!(team.asked("stub: say and again").body.to_string().contains("the word is stork"));
-    team.crew.ws.ok(["shutdown"]);
-    let own = team.crew.ws.home().join(".gemini/trustedFolders.json");
-    assert_eq!(team.changes(), [own] as [PathBuf; 1], "the person's own answer, nothing else");
-    team.end();
+
+    // A limit is a dialog that nothing announces.
+    let limited = team.send("stub: error 429");
+    team.wait_for("limited");
+    assert_eq!(team.coder()["activity"]["reason"], "usage_limit");
+    let waits = team.send("stub: say later");
+    team.wait_for_step(&waits, "held");
+    assert_eq!(team.receipt(&waits)["reason"], "limited");
+    team.press(&["2"]);
+    team.wait_for_step(&limited, "answered");
+    assert_eq!(team.coder()["activity"]["state"], "limited");
+
+    team.finish();
 }

@@ -106,6 +106,7 @@ impl Provider for Claude {
             reaches_busy: true,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 

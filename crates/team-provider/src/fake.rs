@@ -60,6 +60,7 @@ impl Provider for Fake {
             reaches_busy: false,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 

@@ -149,6 +149,8 @@ pub struct Capabilities {
     pub announces_approvals: bool,
     /// Whether interrupts are told by a record.
     pub tells_interrupts: bool,
+    /// Whether a dialog that stops a turn is told, and that a question was answered; if not, only the screen shows it.
+    pub tells_dialogs: bool,
 }
 
 /// Our tools' names as the model sees them.

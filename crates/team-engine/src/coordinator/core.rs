@@ -302,6 +302,7 @@ impl Core {
                             spawn: Some(spawn.id),
                             since: now,
                             typing: typing_of(&seat.spec.provider),
+                            hides_dialogs: hides_dialogs(&seat.spec.provider),
                             ..Seen::default()
                         },
                     );
@@ -410,6 +411,10 @@ impl Core {
 
 /// How many lines may lie behind the cache of the state.
 const SNAPSHOT_EVERY: u64 = 256;
+
+fn hides_dialogs(provider: &str) -> bool {
+    team_provider::provider(provider).is_some_and(|it| !it.capabilities().tells_dialogs)
+}
 
 fn typing_of(provider: &str) -> TypingTimes {
     team_provider::provider(provider).map_or_else(TypingTimes::default, |it| {

@@ -11,6 +11,7 @@ mod deliver;
 mod enter;
 mod inbox;
 mod leader;
+mod look;
 mod plan;
 mod records;
 mod seen;

@@ -55,6 +55,10 @@ pub struct Seen {
     pub deaf: bool,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
+    /// Whether only its screen shows that a dialog stops its turn.
+    pub hides_dialogs: bool,
+    /// When its screen was last read while it worked.
+    pub work_looked: Option<Duration>,
 }
 
 impl Seen {

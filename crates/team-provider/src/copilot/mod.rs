@@ -124,6 +124,7 @@ impl Provider for Copilot {
             reaches_busy: true,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 

@@ -104,6 +104,7 @@ impl Provider for Gemini {
             reaches_busy: false,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: false,
         }
     }
 

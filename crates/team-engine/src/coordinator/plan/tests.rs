@@ -226,6 +226,7 @@ impl World {
             }
             Action::Adopt(at) => format!("adopt {}", seat(at)),
             Action::LookAtStart(at) => format!("look at start of {}", seat(at)),
+            Action::LookAtWork(at) => format!("look at work of {}", seat(at)),
             Action::Fail(at, why) => format!("fail {}: {why}", seat(at)),
             Action::Ask(at) => format!("ask {}", seat(at)),
             Action::Kill(at) => format!("kill {}", seat(at)),
