@@ -11,7 +11,7 @@ use team_testkit::home::Theirs;
 
 /// A team of one real agent, `coder`.
 pub(crate) struct Team {
-    team: RealTeam,
+    real: RealTeam,
     pub(crate) home: TestHome,
     pub(crate) before: Theirs,
 }
@@ -20,13 +20,13 @@ impl Deref for Team {
     type Target = RealTeam;
 
     fn deref(&self) -> &RealTeam {
-        &self.team
+        &self.real
     }
 }
 
 impl DerefMut for Team {
     fn deref_mut(&mut self) -> &mut RealTeam {
-        &mut self.team
+        &mut self.real
     }
 }
 
@@ -43,7 +43,7 @@ impl Team {
         })?;
         let home = made?;
         let before = home.theirs();
-        Some(Self { team, home, before })
+        Some(Self { real: team, home, before })
     }
 
     /// Starts the team.
@@ -88,6 +88,6 @@ impl Team {
 
     /// Checks that nothing is left.
     pub(crate) fn end(self) {
-        self.team.crew.finish();
+        self.real.crew.finish();
     }
 }

@@ -199,9 +199,10 @@ impl Unsupported {
             Self::Effort { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             Self::Profile { needs, .. } => Some(format!("add {needs} to the profile's env file")),
             Self::Auth { .. } => Some("choose another `auth_mode`".to_owned()),
-            Self::SessionId { .. } => Some("start the agent with a fresh session".to_owned()),
+            Self::SessionId { .. } | Self::Elsewhere { .. } => {
+                Some("start the agent with a fresh session".to_owned())
+            }
             Self::Path { .. } => Some("use a path of plain UTF-8 characters".to_owned()),
-            Self::Elsewhere { .. } => Some("start the agent with a fresh session".to_owned()),
             Self::Fork { .. } | Self::Value { .. } => None,
         }
     }

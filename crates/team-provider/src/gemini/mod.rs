@@ -301,15 +301,13 @@ fn arguments(seat: &SeatContext<'_>) -> Result<Vec<OsString>, Unsupported> {
 /// Returns the person's own settings, as far as they can be read.
 fn persons(seat: &SeatContext<'_>, launch: &mut Launch) -> Map<String, Value> {
     let Some(written) = seat.own_settings else { return Map::new() };
-    match serde_json::from_str(&without_comments(written)) {
-        Ok(Value::Object(settings)) => settings,
-        _ => {
-            launch.notes.push(
-                "your settings of `gemini` cannot be read as JSON: the seat starts without them".to_owned(),
-            );
-            Map::new()
-        }
+    if let Ok(Value::Object(settings)) = serde_json::from_str(&without_comments(written)) {
+        return settings;
     }
+    launch
+        .notes
+        .push("your settings of `gemini` cannot be read as JSON: the seat starts without them".to_owned());
+    Map::new()
 }
 
 /// Gives the seat the person's log-in and trust; what the person answers goes where it always goes.
