@@ -2,6 +2,8 @@
 //!
 //! Knows the program's commands and the fake agent's control file. Must not reach into the engine.
 
+pub mod real_team;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use crate::support::Team;
 fn where_the_bell_is_not_heard_an_idle_agent_is_typed_into_and_nobody_else() {
     let Some(mut team) = Team::written(true) else { return };
     // The hooks that hand messages out ask for something that there is not.
-    team.start_through("sed -i.was 's/ drain\"/ nothing\"/' \"$4\"\nexec CLAUDE \"$@\"");
+    team.start_through("sed -i.was 's/ drain\"/ nothing\"/' \"$4\"\nexec PROGRAM \"$@\"");
     team.crew.start();
 
     let first = team.send("/x is broken\n\n!this is prose, too\nstub: say first");

@@ -237,9 +237,10 @@ fn called_by_ourselves(arguments: &[OsString]) -> Option<(Command, &'static str)
         [Some("bridge"), Some("--seat-file"), Some(path)] => {
             Some((Command::Bridge(commands::bridge::BridgeArgs { seat_file: file(path)? }), "bridge"))
         }
-        [Some("mcp"), Some("--seat-file"), Some(path)] => {
-            Some((Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?) }), "mcp"))
-        }
+        [Some("mcp"), Some("--seat-file"), Some(path)] => Some((
+            Command::Mcp(commands::mcp::McpArgs { seat_file: Some(file(path)?), instructions: None }),
+            "mcp",
+        )),
         _ => None,
     }
 }

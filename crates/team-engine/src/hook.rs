@@ -2,7 +2,7 @@
 //!
 //! Knows the seat file and the provider's meaning of a call. Folds nothing: it appends what was seen and ends.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use team_model::{ANSWERED, By, Decision, Event};
-use team_provider::{ApprovalAnswer, Fact, HookContext, Provider};
+use team_model::{ANSWERED, By, Decision, Event, Proof, find_message_ids};
+use team_provider::{ApprovalAnswer, Fact, HookContext, Provider, RecordKind, TurnOutcome};
 
 use crate::answers::{self, Asked};
 use crate::clock::{Clock as _, RealClock};
@@ -44,11 +44,14 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
         return Ok(HookAnswer::default());
     }
     let stdin: Value = serde_json::from_str(stdin).unwrap_or(Value::Null);
-    let told = provider.hook_session(&stdin).map(|it| it.native_id);
+    let session = provider.hook_session(&stdin);
+    let (told, transcript) =
+        session.map_or((None, None), |it| (Some(it.native_id), it.transcript.filter(|it| it.is_absolute())));
     let below = SeatFile::claimed_by(seat_file)
         .is_some_and(|claimed| process::is_ancestor(&claimed, std::process::id()));
-    let mut facts = provider.read_hook(event, &stdin);
-    let caller = Caller::of(&seat, seat_file, told.as_deref(), event, &facts);
+    let facts = provider.read_hook(event, &stdin);
+    let mut facts = with_outcome(provider, facts, transcript.as_deref());
+    let caller = Caller::of(&seat, seat_file, told.as_deref(), transcript.as_deref(), event, &facts);
     let (true, Some(caller)) = (below, caller) else {
         let what =
             format!("hook {event}{}", if below { " of another session" } else { " from outside the seat" });
@@ -63,10 +66,24 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
         // Without the note nobody can answer from outside; that it asks is told all the same.
         let _ = answers::note(&seat.seat_dir, key, asked);
     }
+    let taken = facts.iter().filter_map(|it| match it {
+        Fact::Enqueued { text } => Some(find_message_ids(text)),
+        _ => None,
+    });
+    let taken: Vec<Event> = taken
+        .flatten()
+        .map(|id| Event::MessageSubmitted {
+            id,
+            receiver: seat.agent.clone(),
+            in_turn: false,
+            proof: Proof { source: "hook".to_owned(), record: event.to_owned() },
+        })
+        .collect();
     let mut events = facts::from_hook(seat.spawn, event, &facts, RealClock::default().now());
     if let (Some(source), Some(native)) = (caller.replaced, told) {
         events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
     }
+    events.extend(taken);
     write(&seat, events)?;
     if let Some((key, _)) = question {
         answer_question(&seat, provider, event, &key);
@@ -145,7 +162,14 @@ struct Caller {
 impl Caller {
     /// Says who calls: the program is known by its conversation's id, and from then on by its process. Only that very
     /// process may take up another conversation; an agent started in its shell has another id and another process.
-    fn of(seat: &SeatFile, path: &Path, told: Option<&str>, event: &str, facts: &[Fact]) -> Option<Self> {
+    fn of(
+        seat: &SeatFile,
+        path: &Path,
+        told: Option<&str>,
+        transcript: Option<&Path>,
+        event: &str,
+        facts: &[Fact],
+    ) -> Option<Self> {
         let Some(told) = told else { return Some(Self { replaced: None }) };
         let live = SeatFile::live(path);
         let begun = facts.iter().find_map(|it| match it {
@@ -155,7 +179,8 @@ impl Caller {
         let caller = process::parent();
         let keep = |client| {
             // Without it nothing is lost but the way to another conversation.
-            let _ = LiveSession { native: told.to_owned(), client, transcript: None }.write(path);
+            let transcript = transcript.map(Path::to_owned);
+            let _ = LiveSession { native: told.to_owned(), client, transcript }.write(path);
         };
         let by_client = live.as_ref().is_some_and(|it| Some(&it.client) == caller.as_ref());
         if let (Some(source @ ("clear" | "resume")), Some(live)) = (begun, &live)
@@ -167,13 +192,51 @@ impl Caller {
         }
         let known = seat.native.as_deref() == Some(told)
             || seat.start_ids.iter().any(|it| it == told)
-            || live.is_some_and(|it| it.native == told);
+            || live.as_ref().is_some_and(|it| it.native == told);
         if let (true, Some(client), true) = (known, caller, begun.is_some()) {
             keep(client);
+        } else if let (true, Some(live)) = (by_client, &live)
+            && live.native == told
+            && transcript.is_some()
+            && live.transcript.as_deref() != transcript
+        {
+            // A program that goes on with a conversation may know its file only from the first turn on.
+            keep(live.client.clone());
         }
         // Under a new id it may ask for messages a moment before it tells of the change.
         (known || (by_client && event == DRAIN)).then_some(Self { replaced: None })
     }
+}
+
+/// The most of a transcript's end that is read for how a turn ended.
+const TAIL: u64 = 256 * 1024;
+
+/// Where a call tells that a turn is over and not how, the end of its transcript does.
+fn with_outcome(provider: &dyn Provider, facts: Vec<Fact>, transcript: Option<&Path>) -> Vec<Fact> {
+    let unstated = |it: &Fact| matches!(it, Fact::TurnEnded { outcome: TurnOutcome::Unstated, .. });
+    let (true, Some(tail)) = (facts.iter().any(unstated), transcript.and_then(tail_of)) else { return facts };
+    let mut ended = Vec::new();
+    for fact in tail.lines().flat_map(|it| provider.read_record(RecordKind::Transcript, it)) {
+        match fact {
+            Fact::TurnStarted { .. } => ended.clear(),
+            Fact::TurnEnded { .. } | Fact::Limited { .. } => ended.push(fact),
+            _ => {}
+        }
+    }
+    if !ended.iter().any(|it| matches!(it, Fact::TurnEnded { .. })) {
+        return facts;
+    }
+    facts.into_iter().filter(|it| !unstated(it)).chain(ended).collect()
+}
+
+/// Reads the whole lines at a file's end.
+fn tail_of(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let from = file.metadata().ok()?.len().saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads the whole standard input, up to what a program may sensibly send.
@@ -273,7 +336,7 @@ mod tests {
             })
             .into_iter()
             .collect();
-        match Caller::of(seat, path, Some(told), event, &facts) {
+        match Caller::of(seat, path, Some(told), None, event, &facts) {
             None => "foreign",
             Some(Caller { replaced: None }) => "ours",
             Some(Caller { replaced: Some(_) }) => "replaced",

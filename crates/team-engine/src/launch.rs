@@ -79,10 +79,7 @@ pub(crate) fn forget_env(seat_dir: &Path) {
 
 /// Finds a program on a PATH, as an absolute path.
 pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let runnable = |it: &PathBuf| {
-        std::fs::metadata(it).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-    };
+    let runnable = is_runnable;
     if name.contains('/') {
         return std::fs::canonicalize(name).ok().filter(runnable);
     }
@@ -90,6 +87,11 @@ pub(crate) fn find_program(name: &str, path: &str) -> Option<PathBuf> {
         .filter(|it| it.is_absolute())
         .map(|it| it.join(name))
         .find(runnable)
+}
+
+fn is_runnable(path: &PathBuf) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 /// Finds the program of a provider.
@@ -101,7 +103,15 @@ pub(crate) fn program_of(
         Program::Own(_) => Ok(self_exe()),
         Program::Named(name) => {
             let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-            find_program(name, path).ok_or_else(|| EngineError::NoProgram { program: name.to_owned() })
+            let found = find_program(name, path)
+                .ok_or_else(|| EngineError::NoProgram { program: name.to_owned() })?;
+            // A link leads to where the program's other files are.
+            let behind = std::fs::canonicalize(&found).ok();
+            let real = std::iter::once(&found)
+                .chain(&behind)
+                .flat_map(|it| provider.real_programs(it))
+                .find(is_runnable);
+            Ok(real.unwrap_or(found))
         }
     }
 }
@@ -178,6 +188,7 @@ pub(crate) fn prepare(
     };
     let socket = seat_socket(workspace, key, agent, &seat_dir)?;
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
+    let own_settings = provider.settings_file(&env, &home).and_then(|it| std::fs::read_to_string(it).ok());
     let context = SeatContext {
         agent: agent.as_str(),
         team: key.as_str(),
@@ -196,6 +207,7 @@ pub(crate) fn prepare(
         profile: &profile,
         env: &env,
         home: &home,
+        own_settings: own_settings.as_deref(),
         start,
         trust,
         skip_permissions: false,
@@ -238,12 +250,12 @@ fn transcript_before(
 ) -> Option<(PathBuf, PathBuf)> {
     let path = seat_dir.join(&seat.spawn.as_ref()?.seat);
     let before = SeatFile::read(&path).ok()?;
-    let live = SeatFile::live(&path).filter(|it| it.native == native);
+    let told = SeatFile::live(&path).filter(|it| it.native == native).and_then(|it| it.transcript);
     let places = SeatPlaces {
         config_home: &before.config_home,
         cwd: &before.cwd,
         native_id: Some(native),
-        transcript: live.as_ref().and_then(|it| it.transcript.as_deref()),
+        transcript: told.as_deref(),
         provider_pid: None,
     };
     let watched = provider.files_to_watch(&places);
@@ -286,6 +298,26 @@ fn link_dir(workspace: &Workspace, own: &Path) -> Option<PathBuf> {
         std::fs::rename(&new, &link).ok()?;
     }
     Some(dir)
+}
+
+/// Makes a link where its target is there, in place of one that was made before.
+fn make_link(link: &team_provider::FileLink) -> Result<(), EngineError> {
+    if let Some(dir) = link.path.parent() {
+        make_dir(dir, 0o700)?;
+    }
+    let linked = std::fs::read_link(&link.path).ok();
+    if linked.as_ref() == Some(&link.target) || (linked.is_none() && link.path.exists()) {
+        return Ok(());
+    }
+    let failed = |source| EngineError::Io { doing: "link", path: link.path.clone(), source };
+    if linked.is_some() {
+        std::fs::remove_file(&link.path).map_err(failed)?;
+    }
+    if link.target.exists() {
+        std::os::unix::fs::symlink(&link.target, &link.path).map_err(failed)
+    } else {
+        Ok(())
+    }
 }
 
 /// A folder counts as trusted only if the person's own configuration of that program says so.
@@ -336,6 +368,9 @@ impl Prepared {
             }
         }
         crate::answers::make_place(&self.seat_dir)?;
+        for link in &self.launch.links {
+            make_link(link)?;
+        }
         let (inbox, bell) = match &self.launch.channel {
             team_provider::Channel::Bell { bell, inbox } => {
                 make_dir(&inbox.join("taken"), 0o700)?;

@@ -60,6 +60,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns who is calling. Asked anew for every list and every call.
     fn set(&self) -> ToolSet;
 
+    /// Returns what a client is told of itself besides what the tools are for.
+    fn instructions(&self) -> Option<String> {
+        None
+    }
+
     /// Carries out one call.
     fn call(&self, call: ToolCall) -> Result<Answer, ToolError>;
 

@@ -106,6 +106,7 @@ impl Provider for Claude {
             reaches_busy: true,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 
@@ -221,6 +222,7 @@ impl Provider for Claude {
         Typing {
             settle_ms: 200,
             look_after_ms: 2000,
+            after_start_ms: 0,
             max_bytes: 100_000,
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: true,

@@ -60,6 +60,7 @@ impl Provider for Fake {
             reaches_busy: false,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 
@@ -149,6 +150,7 @@ impl Provider for Fake {
         Typing {
             settle_ms: 10,
             look_after_ms: 300,
+            after_start_ms: 0,
             max_bytes: 100_000,
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: false,

@@ -29,6 +29,8 @@ pub struct Launch {
     pub env_remove: Vec<String>,
     /// Files to write before the start, in this order; folders are made as needed.
     pub files: Vec<GeneratedFile>,
+    /// Links to make before the start, to what is there.
+    pub links: Vec<FileLink>,
     /// Id of the conversation, where we choose it.
     pub native_id: Option<String>,
     /// Ids that a session-start hook of this program may carry; a fork first tells its parent's.
@@ -60,6 +62,7 @@ impl fmt::Debug for Launch {
             .field("secret_env", &hidden)
             .field("env_remove", &self.env_remove)
             .field("files", &self.files)
+            .field("links", &self.links)
             .field("native_id", &self.native_id)
             .field("start_ids", &self.start_ids)
             .field("ready", &self.ready)
@@ -83,6 +86,15 @@ pub struct GeneratedFile {
     pub mode: u32,
     /// Leaves a file that is already there alone.
     pub keep_existing: bool,
+}
+
+/// A link that the start needs; where its target is missing there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileLink {
+    /// Where it belongs, absolute.
+    pub path: PathBuf,
+    /// What it leads to, absolute.
+    pub target: PathBuf,
 }
 
 /// Something that must be seen before a seat counts as ready.
@@ -159,6 +171,22 @@ pub enum Unsupported {
         /// The path, as far as it can be shown.
         path: String,
     },
+    /// A conversation goes on only in the folder it was begun in.
+    #[error(
+        "provider `{provider}` cannot continue in `{folder}` a conversation that was begun in another folder"
+    )]
+    Elsewhere {
+        /// Name of the provider.
+        provider: &'static str,
+        /// The folder asked for.
+        folder: String,
+    },
+    /// A conversation cannot begin with the history of another.
+    #[error("provider `{provider}` cannot begin with the history of another conversation")]
+    Fork {
+        /// Name of the provider.
+        provider: &'static str,
+    },
     /// A value would be read as something else on the command line.
     #[error("provider `{provider}` cannot take `{value}` as its {what}")]
     Value {
@@ -179,9 +207,11 @@ impl Unsupported {
             Self::Effort { known, .. } => Some(format!("use one of: {}", known.join(", "))),
             Self::Profile { needs, .. } => Some(format!("add {needs} to the profile's env file")),
             Self::Auth { .. } => Some("choose another `auth_mode`".to_owned()),
-            Self::SessionId { .. } => Some("start the agent with a fresh session".to_owned()),
+            Self::SessionId { .. } | Self::Elsewhere { .. } => {
+                Some("start the agent with a fresh session".to_owned())
+            }
             Self::Path { .. } => Some("use a path of plain UTF-8 characters".to_owned()),
-            Self::Value { .. } => None,
+            Self::Fork { .. } | Self::Value { .. } => None,
         }
     }
 }

@@ -10,9 +10,11 @@ mod bridge;
 mod claude;
 mod claude_like;
 mod codex;
+mod copilot;
 mod environment;
 mod fact;
 mod fake;
+mod gemini;
 mod launch;
 mod moment;
 mod provider;
@@ -28,7 +30,7 @@ pub use fact::{
     ActivityKind, ApprovalAnswer, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces,
     TurnOutcome, Watched,
 };
-pub use launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
+pub use launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
 pub use moment::reset_time;
 pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};

@@ -31,6 +31,11 @@ pub trait Provider: Send + Sync {
     /// Says which program is run.
     fn program(&self) -> Program;
 
+    /// Returns where the program itself may lie, if what is found under its name only starts it.
+    fn real_programs(&self, _found: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Says what the program can do.
     fn capabilities(&self) -> Capabilities;
 
@@ -70,6 +75,11 @@ pub trait Provider: Send + Sync {
     /// Returns the file, and its whole contents, by which a person who never used the program says in `home` that a
     /// folder is theirs; for homes that we make ourselves.
     fn trust_note(&self, _home: &Path, _cwd: &Path) -> Option<(PathBuf, String)> {
+        None
+    }
+
+    /// Returns the person's settings file, if a start builds on what it holds.
+    fn settings_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
         None
     }
 
@@ -175,6 +185,8 @@ pub struct Capabilities {
     pub announces_approvals: bool,
     /// Whether interrupts are told by a record.
     pub tells_interrupts: bool,
+    /// Whether a dialog that stops a turn is told, and that a question was answered; if not, only the screen shows it.
+    pub tells_dialogs: bool,
 }
 
 /// Our tools' names as the model sees them.

@@ -4,7 +4,9 @@
 
 use crate::claude::Claude;
 use crate::codex::Codex;
+use crate::copilot::Copilot;
 use crate::fake::Fake;
+use crate::gemini::Gemini;
 use crate::provider::Provider;
 
 /// A provider that may be named, whether or not it can be started.
@@ -47,8 +49,22 @@ static KNOWN: &[Known] = &[
         listed: true,
         provider: Some(&Codex),
     },
-    unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
-    unbuilt("gemini", &["gemini_cli", "gemini-cli"], "gemini"),
+    Known {
+        name: "copilot",
+        aliases: &["copilot_cli", "copilot-cli", "github_copilot"],
+        program: "copilot",
+        implemented: true,
+        listed: true,
+        provider: Some(&Copilot),
+    },
+    Known {
+        name: "gemini",
+        aliases: &["gemini_cli", "gemini-cli"],
+        program: "gemini",
+        implemented: true,
+        listed: true,
+        provider: Some(&Gemini),
+    },
     unbuilt("opencode", &["open_code", "open-code"], "opencode"),
     Known {
         name: "fake",

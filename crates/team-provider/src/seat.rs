@@ -130,6 +130,8 @@ pub struct SeatContext<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// Home folder of the person.
     pub home: &'a Path,
+    /// What the person's own settings file of the program holds, where the start builds on it.
+    pub own_settings: Option<&'a str>,
     /// Which conversation to begin with.
     pub start: Start<'a>,
     /// Whether the folder counts as trusted.

@@ -9,6 +9,8 @@ pub struct Typing {
     pub settle_ms: u64,
     /// Time after the Enter without a receipt when the screen is looked at, in milliseconds.
     pub look_after_ms: u64,
+    /// Time after the start in which a paste may be lost, in milliseconds.
+    pub after_start_ms: u64,
     /// Longest text, in bytes, that goes by keys.
     pub max_bytes: usize,
     /// First characters that make the program do something else than read.

@@ -59,6 +59,7 @@ impl World {
             profile: &self.profile,
             env: &self.env,
             home: Path::new("/home/me"),
+            own_settings: None,
             start: Start::Fresh { native_id: ID },
             trust: FolderTrust::OwnConfig,
             skip_permissions: false,
@@ -87,6 +88,9 @@ fn show(launch: &Launch) -> String {
     writeln!(out, "home: {} managed {:?}", launch.config_home.display(), launch.managed_home).expect("write");
     for note in &launch.notes {
         writeln!(out, "note: {note}").expect("write");
+    }
+    for link in &launch.links {
+        writeln!(out, "link {} to {}", link.path.display(), link.target.display()).expect("write");
     }
     for file in &launch.files {
         let keep = if file.keep_existing { " kept if there" } else { "" };
@@ -420,4 +424,96 @@ proptest! {
             prop_assert!(!env.values().any(|value| value.contains(tail)));
         }
     }
+}
+
+#[test]
+fn gemini_with_the_persons_log_in_and_settings() {
+    let world = World::new("gemini").env("HOME", "/home/me");
+    let launch = world.launch_with(|it| {
+        it.model = Some("gemini-2.5-pro");
+        it.own_settings =
+            Some("// mine\n{\"ui\": {\"theme\": \"x\"}, \"hooks\": {\"AfterAgent\": [{\"hooks\": []}]}}");
+    });
+    insta::assert_snapshot!(show(&launch.expect("launch")));
+}
+
+#[test]
+fn gemini_with_a_key_of_a_profile_has_nothing_of_the_persons() {
+    let world = World::new("gemini")
+        .profile("API_KEY", "secret-1")
+        .profile("BASE_URL", "http://m")
+        .tools(&["fs_read", "mcp_team"]);
+    let launch = world.launch_with(|it| {
+        it.auth = Auth::CompatibleApi;
+        it.own_settings = Some("{\"ui\": {\"theme\": \"x\"}}");
+    });
+    let launch = launch.expect("launch");
+    let shown = show(&launch);
+    assert!(!shown.contains("secret-1") && !shown.contains("theme") && launch.links.is_empty(), "{shown}");
+    assert_eq!(launch.secret_env["GEMINI_API_KEY"], "secret-1");
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn gemini_says_what_it_cannot_do() {
+    let world = World::new("gemini");
+    let fork =
+        world.launch_with(|it| it.start = Start::Fork { from: PARENT, transcript: None, native_id: ID });
+    assert_eq!(fork, Err(Unsupported::Fork { provider: "gemini" }));
+    let elsewhere = world.launch_with(|it| {
+        it.start = Start::Resume { native_id: ID, transcript: Some(Path::new("/t.jsonl")) };
+    });
+    assert!(matches!(elsewhere, Err(Unsupported::Elsewhere { .. })));
+    let effort = world.launch_with(|it| it.effort = Some("high"));
+    assert!(matches!(effort, Err(Unsupported::Effort { known: [], .. })));
+    let key = world.launch_with(|it| it.auth = Auth::OfficialApi);
+    assert!(matches!(key, Err(Unsupported::Profile { needs: "`API_KEY`", .. })));
+    let untrusted = world.launch_with(|it| it.trust = FolderTrust::No).expect("it asks");
+    assert!(untrusted.notes[0].contains("will ask whether `/home/me/app` is trusted"));
+}
+
+#[test]
+fn copilot_with_the_persons_log_in() {
+    let world =
+        World::new("copilot").env("HOME", "/home/me").env("COPILOT_CUSTOM_INSTRUCTIONS_DIRS", "/home/me/ins");
+    let launch = world.launch_with(|it| {
+        it.model = Some("gpt-5");
+        it.effort = Some("high");
+    });
+    let mut launch = launch.expect("launch");
+    let extension =
+        launch.files.iter_mut().find(|it| it.path.ends_with("extension.mjs")).expect("it has one");
+    assert!(extension.contents.contains("joinSession"));
+    extension.contents = "(the extension)\n".to_owned();
+    insta::assert_snapshot!(show(&launch));
+}
+
+#[test]
+fn copilot_with_a_profile_has_a_home_of_its_own_and_nothing_of_the_persons() {
+    let world = World::new("copilot").profile("API_KEY", "secret-1").profile("BASE_URL", "http://m/v1");
+    let world = world.tools(&["fs_read", "mcp_team"]);
+    let with_model = |model: Option<&'static str>| {
+        world.launch_with(|it| {
+            it.auth = Auth::CompatibleApi;
+            it.model = model;
+        })
+    };
+    assert!(matches!(with_model(None), Err(Unsupported::Profile { needs: "`MODEL`", .. })));
+    let launch = with_model(Some("m")).expect("launch");
+    let shown = show(&launch);
+    assert!(!shown.contains("secret-1"), "{shown}");
+    assert_eq!(launch.secret_env["COPILOT_PROVIDER_API_KEY"], "secret-1");
+    assert_eq!(launch.env_set["COPILOT_HOME"], "/s/w1/copilot-home");
+    assert_eq!(launch.env_set["COPILOT_MODEL"], "m");
+    assert!(launch.env_remove.iter().any(|it| it == "GITHUB_TOKEN"));
+    let words: Vec<String> = launch.argv.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    assert!(
+        words.iter().any(|it| it.starts_with("--available-tools=view,team_orchestrator-send_message")),
+        "{words:?}"
+    );
+    let config =
+        launch.files.iter().find(|it| it.path.ends_with("copilot-home/config.json")).expect("trusted");
+    assert!(config.contents.contains("/home/me/app"));
+    let official = world.launch_with(|it| it.auth = Auth::OfficialApi);
+    assert!(matches!(official, Err(Unsupported::Auth { .. })));
 }

@@ -223,6 +223,161 @@ fn words_in_a_tools_output_are_not_an_interrupt() {
     assert_eq!(claude().read_record(RecordKind::Transcript, &record.to_string()), Vec::new());
 }
 
+#[test]
+fn gemini_tells_turns_by_hooks_and_how_they_ended_by_its_transcript() {
+    let gemini = provider("gemini").expect("known");
+    let hook = |event: &str, stdin: Value| gemini.read_hook(event, &stdin);
+    let id = Some("1111".to_owned());
+    let call = |more: Value| {
+        let mut call = json!({ "session_id": "1111", "transcript_path": "/t.jsonl", "cwd": "/w" });
+        call.as_object_mut().expect("object").extend(more.as_object().expect("object").clone());
+        call
+    };
+    assert_eq!(
+        hook("SessionStart", call(json!({ "source": "resume" }))),
+        [Fact::SessionStarted {
+            native_id: "1111".to_owned(),
+            source: "resume".to_owned(),
+            transcript: Some("/t.jsonl".into())
+        }]
+    );
+    assert_eq!(
+        hook("BeforeAgent", call(json!({ "prompt": "do it" }))),
+        [Fact::TurnStarted { native_id: id.clone(), prompt: Some("do it".to_owned()), prompt_id: None }]
+    );
+    assert_eq!(
+        hook("AfterAgent", call(json!({ "prompt_response": "done" }))),
+        [Fact::TurnEnded {
+            native_id: id.clone(),
+            outcome: TurnOutcome::Unstated,
+            text: Some("done".to_owned())
+        }]
+    );
+    let asks = call(json!({ "notification_type": "ToolPermission", "message": "m",
+        "details": { "type": "exec", "title": "t", "command": "touch x", "rootCommand": "touch" } }));
+    assert_eq!(
+        hook("Notification", asks),
+        [Fact::ApprovalRequested {
+            native_id: id,
+            tool: "run_shell_command".to_owned(),
+            input_summary: r#"{"command":"touch x"}"#.to_owned(),
+            choices: vec!["allow".to_owned(), "deny".to_owned()],
+            tool_use_id: None,
+        }]
+    );
+    assert_eq!(hook("Notification", call(json!({ "notification_type": "Other" }))), Vec::new());
+
+    let line = |record: Value| gemini.read_record(RecordKind::Transcript, &record.to_string());
+    let ended = |outcome: TurnOutcome, text: Option<&str>| Fact::TurnEnded {
+        native_id: None,
+        outcome,
+        text: text.map(str::to_owned),
+    };
+    assert_eq!(
+        line(json!({ "type": "user", "content": [{ "text": "do it" }] })),
+        [Fact::TurnStarted { native_id: None, prompt: Some("do it".to_owned()), prompt_id: None }]
+    );
+    let answer = json!({ "functionResponse": { "name": "run_shell_command", "response": {} } });
+    assert_eq!(
+        line(json!({ "type": "user", "content": [answer] })),
+        [Fact::ApprovalResolved { native_id: None, tool_use_id: None }]
+    );
+    assert_eq!(
+        line(json!({ "type": "info", "content": "Request cancelled." })),
+        [ended(TurnOutcome::Interrupted, None)]
+    );
+    let said = r#"[API Error: {"error":{"code":400,"status":"INVALID_ARGUMENT"}}]"#;
+    let kind = "invalid_argument".to_owned();
+    assert_eq!(
+        line(json!({ "type": "error", "content": said })),
+        [ended(TurnOutcome::Error { kind }, Some(said))]
+    );
+    let said = "[API Error: You have exhausted your daily quota on this model.]";
+    let kind = "rate_limit".to_owned();
+    assert_eq!(
+        line(json!({ "type": "error", "content": said })),
+        [
+            ended(TurnOutcome::Error { kind }, Some(said)),
+            Fact::Limited { until: None, text: said.to_owned() }
+        ]
+    );
+    // What is written again at a resume is history.
+    assert_eq!(
+        line(json!({ "$set": { "messages": [{ "type": "user", "content": [{ "text": "x" }] }] } })),
+        []
+    );
+    assert_eq!(line(json!({ "type": "gemini", "content": "x" })), []);
+}
+
+#[test]
+fn copilot_tells_turns_by_its_extension_in_order_and_texts_by_its_record() {
+    let copilot = provider("copilot").expect("known");
+    let id = Some("1111".to_owned());
+    let hook = |event: &str, mut stdin: Value| {
+        stdin["sessionId"] = json!("1111");
+        assert_eq!(copilot.hook_session(&stdin).expect("it tells").native_id, "1111");
+        copilot.read_hook(event, &stdin)
+    };
+    let ended = |outcome: TurnOutcome, text: Option<&str>| Fact::TurnEnded {
+        native_id: id.clone(),
+        outcome,
+        text: text.map(str::to_owned),
+    };
+    assert_eq!(
+        hook("SessionStart", json!({ "source": "startup" })),
+        [Fact::SessionStarted {
+            native_id: "1111".to_owned(),
+            source: "startup".to_owned(),
+            transcript: None
+        }]
+    );
+    assert_eq!(hook("enqueued", json!({ "prompt": "x" })), [Fact::Enqueued { text: "x".to_owned() }]);
+    let begun = Fact::TurnStarted {
+        native_id: id.clone(),
+        prompt: Some("x".to_owned()),
+        prompt_id: Some("u1".to_owned()),
+    };
+    let taken = json!({ "content": "x", "messageId": "u1", "delivery": "queued" });
+    assert_eq!(hook("user.message", taken.clone()), [begun]);
+    assert_eq!(hook("user.message", json!({ "content": "x", "delivery": "steering" })), Vec::new());
+    assert_eq!(hook("session.idle", json!({})), [ended(TurnOutcome::Answer, None)]);
+    assert_eq!(hook("abort", json!({ "reason": "user_initiated" })), [ended(TurnOutcome::Interrupted, None)]);
+    let limit = json!({ "errorType": "rate_limit", "message": "429", "statusCode": 429 });
+    assert_eq!(
+        hook("session.error", limit),
+        [
+            ended(TurnOutcome::Error { kind: "rate_limit".to_owned() }, Some("429")),
+            Fact::Limited { until: None, text: "429".to_owned() }
+        ]
+    );
+    assert_eq!(
+        hook("permission.completed", json!({})),
+        [Fact::ApprovalResolved { native_id: id.clone(), tool_use_id: None }]
+    );
+    let asks = json!({ "notification_type": "permission_prompt", "message": "run touch" });
+    assert!(matches!(
+        &hook("notification", asks)[..],
+        [Fact::ApprovalRequested { input_summary, .. }] if input_summary == "run touch"
+    ));
+    assert_eq!(hook("notification", json!({ "notification_type": "shell_completed" })), Vec::new());
+    // Without a turn a compaction ends idle.
+    assert_eq!(hook("session.compaction_complete", json!({ "open": false })).len(), 2);
+    assert_eq!(hook("session.compaction_complete", json!({ "open": true })).len(), 1);
+
+    let line = |kind: &str, data: Value| {
+        copilot.read_record(RecordKind::Transcript, &json!({ "type": kind, "data": data }).to_string())
+    };
+    assert!(matches!(
+        &line("user.message", taken)[..],
+        [Fact::TurnStarted { prompt: Some(text), .. }] if text == "x"
+    ));
+    assert_eq!(
+        line("user.message", json!({ "content": "x", "delivery": "steering" })),
+        [Fact::TakenInTurn { text: "x".to_owned() }]
+    );
+    assert_eq!(line("abort", json!({ "reason": "user_initiated" })), Vec::new());
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -263,14 +418,14 @@ proptest! {
     fn no_record_and_no_call_makes_the_reader_fail(value in any_json(), cut in 0_usize..60, event in "[A-Za-z]{0,18}") {
         let text = value.to_string();
         let end = (0..=cut.min(text.len())).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
-        for name in ["claude", "fake"] {
+        for name in ["claude", "copilot", "fake", "gemini"] {
             let provider = provider(name).expect("known");
             for kind in [RecordKind::Status, RecordKind::Transcript] {
                 let _ = provider.read_record(kind, &text);
                 let _ = provider.read_record(kind, &text[..end]);
                 let _ = provider.record_time(&text);
             }
-            for event in [event.as_str(), "SessionStart", "PermissionRequest", "StopFailure", "SessionEnd"] {
+            for event in [event.as_str(), "SessionStart", "PermissionRequest", "StopFailure", "Notification", "AfterAgent", "user.message", "session.error", "notification"] {
                 let _ = provider.read_hook(event, &value);
             }
             let _ = provider.hook_session(&value);

@@ -60,6 +60,28 @@ fn saved_screens_of_codex_name_their_dialogs_and_offer_no_box() {
 }
 
 #[test]
+fn saved_screens_of_gemini_are_read_as_they_are() {
+    insta::assert_snapshot!(table("gemini", Screen::from_ansi));
+}
+
+#[test]
+fn saved_screens_of_copilot_are_read_as_they_are() {
+    insta::assert_snapshot!(table("copilot", Screen::from_ansi));
+}
+
+#[test]
+fn without_attributes_no_box_of_gemini_is_empty() {
+    for (title, text) in saved("gemini") {
+        let plain = Screen { marks: None, ..Screen::from_ansi(&text) };
+        assert_ne!(
+            provider("gemini").expect("known").read_screen(&plain).composer,
+            Composer::Empty,
+            "{title}"
+        );
+    }
+}
+
+#[test]
 fn a_cut_or_changed_screen_is_never_read_as_an_empty_box() {
     // Only screens whose box is empty may be read so, whatever is lost from their top.
     for (title, text) in saved("claude") {
@@ -132,7 +154,7 @@ fn a_shell_prompt_is_not_a_box() {
 
 #[test]
 fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
-    for name in ["claude", "fake"] {
+    for name in ["claude", "copilot", "fake", "gemini"] {
         let dialogs = provider(name).expect("known").dialogs();
         assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
         for rule in dialogs {

@@ -188,9 +188,10 @@ pub(crate) struct Events<'c, 'a> {
 }
 
 impl Events<'_, '_> {
-    /// Writes one event; it is on the wire when this returns.
+    /// Writes one event, unnamed where the name is empty; it is on the wire when this returns.
     pub(crate) fn event(&mut self, name: &str, data: &str) -> io::Result<()> {
-        let event = format!("event: {name}\ndata: {data}\n\n");
+        let name = if name.is_empty() { String::new() } else { format!("event: {name}\n") };
+        let event = format!("{name}data: {data}\n\n");
         let chunk = format!("{:x}\r\n{event}\r\n", event.len());
         self.connection.stream.write_all(chunk.as_bytes())
     }

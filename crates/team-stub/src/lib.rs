@@ -20,6 +20,8 @@
 //! A text without such a line is answered with `ok`.
 
 mod anthropic;
+mod chat;
+mod gemini;
 mod http;
 mod openai;
 mod script;
@@ -263,12 +265,19 @@ fn refusal_key(session: Option<&str>, act: &Act) -> (Option<String>, usize, Stri
 /// Answers one request; an error means that the connection is of no more use.
 type Answer = fn(&Shared, &HttpRequest, &mut Connection<'_>) -> io::Result<()>;
 
-/// What is asked where. A further protocol is a further module and its lines here.
-const ROUTES: [(&str, &str, Answer); 3] = [
+/// What is asked where; a `*` at the end stands for anything. A further protocol is a further module and its lines here.
+const ROUTES: &[(&str, &str, Answer)] = &[
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
     ("POST", "/v1/responses", openai::responses),
+    ("POST", "/v1beta/models/*", gemini::models),
+    ("POST", "/v1/chat/completions", chat::completions),
 ];
+
+/// Tells whether a route's path is that of a request.
+fn leads(route: &str, path: &str) -> bool {
+    route.strip_suffix('*').map_or(route == path, |start| path.starts_with(start))
+}
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut serving: Vec<JoinHandle<()>> = Vec::new();
@@ -304,7 +313,7 @@ fn serve(shared: &Shared, stream: TcpStream) -> io::Result<()> {
     let mut connection = Connection::new(stream, &shared.closing)?;
     while let Some(request) = connection.next_request()? {
         let route =
-            ROUTES.iter().find(|(method, path, _)| *method == request.method && *path == request.path());
+            ROUTES.iter().find(|(method, path, _)| *method == request.method && leads(path, request.path()));
         match route {
             Some((_, _, answer)) => answer(shared, &request, &mut connection)?,
             None => harmless(shared, &request, &mut connection)?,
@@ -344,10 +353,13 @@ fn record(request: &HttpRequest, kind: Kind) -> Request {
     }
 }
 
-/// Cuts a text into about so many pieces.
-fn pieces(text: &str, count: usize) -> Vec<&str> {
+/// In how many pieces a text is said slowly.
+const SLOW_PIECES: usize = 10;
+
+/// Cuts a text into the pieces in which it is said slowly.
+fn pieces(text: &str) -> Vec<&str> {
     let characters: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-    let size = characters.len().div_ceil(count).max(1);
+    let size = characters.len().div_ceil(SLOW_PIECES).max(1);
     let mut starts: Vec<usize> = characters.into_iter().step_by(size).collect();
     starts.push(text.len());
     starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::http::{Connection, Events, HttpRequest};
 use crate::script::{self, Act, Directive, Role, Turn};
-use crate::{Kind, Outcome, Request, Shared};
+use crate::{Kind, Outcome, Request, Shared, pieces};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const TITLE: &str = "Stubbed session";
@@ -22,9 +22,6 @@ const SUMMARY_WANTED: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION
 
 /// How the summary of a conversation begins that stands in its place.
 const SUMMED_UP: &str = "Another language model started to solve this problem and produced a summary";
-
-/// How many pieces a text is spread over when it is said slowly.
-const SLOW_PIECES: usize = 10;
 
 /// Names of shell tools, the first offered one is used, and how each takes a command.
 const SHELLS: [&str; 3] = ["exec_command", "shell_command", "shell"];
@@ -135,7 +132,7 @@ impl Reply<'_, '_, '_> {
         let item = |content: Value, status: &str| json!({ "type": "message", "id": id, "role": "assistant", "status": status, "content": content });
         let begun = item(json!([]), "in_progress");
         self.send(&json!({ "type": "response.output_item.added", "output_index": index, "item": begun }))?;
-        let pieces = if lasts.is_zero() { vec![text] } else { crate::pieces(text, SLOW_PIECES) };
+        let pieces = if lasts.is_zero() { vec![text] } else { pieces(text) };
         let pause = lasts / u32::try_from(pieces.len()).unwrap_or(1).max(1);
         for piece in pieces {
             self.send(&json!({

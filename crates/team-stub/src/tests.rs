@@ -285,3 +285,74 @@ fn the_responses_api_says_calls_and_refuses_as_told() {
     let (head, _) = respond(&stub, &json!([said_by("user", "stub: error 500")]));
     assert!(head.starts_with("HTTP/1.1 500"), "{head}");
 }
+
+#[test]
+fn generate_content_is_streamed_goes_on_behind_a_call_and_is_refused() {
+    let stub = ModelStub::start().unwrap();
+    let ask_it = |contents: Value, method: &str| {
+        let body = json!({
+            "contents": contents, "systemInstruction": { "parts": [{ "text": "be brief" }] },
+            "tools": [{ "functionDeclarations": [{ "name": "run_shell_command" }] }],
+        });
+        ask(&stub, "POST", &format!("/v1beta/models/m:{method}"), &body.to_string())
+    };
+    let user = json!({ "role": "user", "parts": [{ "text": "stub: bash ls\nstub: say done" }] });
+    let (_, body) = ask_it(json!([user]), "streamGenerateContent?alt=sse");
+    let first = body.lines().next().unwrap().strip_prefix("data: ").unwrap();
+    let first: Value = serde_json::from_str(first).unwrap();
+    let call = &first["candidates"][0]["content"]["parts"][0]["functionCall"];
+    assert_eq!((&call["name"], &call["args"]["command"]), (&json!("run_shell_command"), &json!("ls")));
+
+    // The program puts words of its own before the id.
+    let id = format!("run_shell_command__{}", call["id"].as_str().unwrap());
+    let called =
+        json!({ "role": "model", "parts": [{ "functionCall": { "id": id, "name": "run_shell_command" } }] });
+    let result = json!({ "role": "user", "parts": [{ "functionResponse": { "id": id, "response": {} } }] });
+    let (_, body) = ask_it(json!([user, called, result]), "generateContent");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["candidates"][0]["content"]["parts"][0]["text"], "done");
+    assert_eq!(body["candidates"][0]["finishReason"], "STOP");
+
+    let limit = json!([{ "role": "user", "parts": [{ "text": "stub: error 429" }] }]);
+    let (head, body) = ask_it(limit, "streamGenerateContent?alt=sse");
+    assert!(head.starts_with("HTTP/1.1 429 ") && body.contains("PerDay"), "{head}\n{body}");
+
+    let turns = stub.turns();
+    assert_eq!(turns.len(), 3);
+    assert_eq!((turns[0].model.as_deref(), turns[0].system.as_str()), (Some("m"), "be brief"));
+    assert!(turns[0].offers("run_shell_command") && turns[0].says("stub: bash ls"));
+}
+
+#[test]
+fn chat_completions_are_streamed_go_on_behind_a_call_and_give_up_what_was_interrupted() {
+    let stub = ModelStub::start().unwrap();
+    let ask_it = |messages: Value, stream: bool| {
+        let tools = json!([{ "type": "function", "function": { "name": "bash" } }]);
+        let body = json!({ "model": "m", "stream": stream, "messages": messages, "tools": tools });
+        ask(&stub, "POST", "/v1/chat/completions", &body.to_string())
+    };
+    let system = json!({ "role": "system", "content": "be brief" });
+    let user = |text: &str| json!({ "role": "user", "content": text });
+    let script = user("stub: bash ls\nstub: say done");
+    let (_, body) = ask_it(json!([system, script]), true);
+    assert!(body.ends_with("data: [DONE]\n\n"), "{body}");
+    let pieces: Vec<Value> =
+        body.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+    let call = &pieces[1]["choices"][0]["delta"]["tool_calls"][0];
+    assert_eq!(call["function"]["name"], "bash");
+    assert_eq!(pieces.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
+
+    let called = json!({ "role": "assistant", "content": "", "tool_calls": [call] });
+    let result = json!({ "role": "tool", "tool_call_id": call["id"], "content": "x" });
+    let (_, body) = ask_it(json!([system, script, called, result]), false);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["choices"][0]["message"]["content"], "done");
+
+    // A text behind another one, without a word of the model between them.
+    let (_, body) = ask_it(json!([user("stub: error 500"), user("stub: say next")]), false);
+    assert!(body.contains(r#""content":"next""#), "{body}");
+    let (head, _) = ask_it(json!([user("stub: error 429 7")]), true);
+    assert!(head.starts_with("HTTP/1.1 429 ") && head.contains("retry-after: 7"), "{head}");
+    assert_eq!(stub.turns()[0].system, "be brief");
+    assert!(stub.turns()[0].offers("bash"));
+}

@@ -24,11 +24,16 @@ pub(crate) struct McpArgs {
     /// The seat that the agent sits in
     #[arg(long, value_name = "FILE")]
     pub(crate) seat_file: Option<PathBuf>,
+
+    /// A text that the agent is told as the server's instructions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) instructions: Option<PathBuf>,
 }
 
 pub(crate) fn run(_ui: &Ui, context: &Context, args: &McpArgs) -> Result<u8, CliError> {
     let scope = Scope { seat_file: args.seat_file.clone(), ..context.scope() };
-    let backend = Arc::new(Tools { scope, engine: Mutex::new(None) });
+    let backend =
+        Arc::new(Tools { scope, engine: Mutex::new(None), instructions: args.instructions.clone() });
     team_mcp::serve(backend).map_err(|error| {
         CliError::new(team_engine::ErrorKind::Environment, "mcp", team_engine::whole(&error))
     })?;
@@ -39,6 +44,7 @@ pub(crate) fn run(_ui: &Ui, context: &Context, args: &McpArgs) -> Result<u8, Cli
 struct Tools {
     scope: Scope,
     engine: Mutex<Option<Engine>>,
+    instructions: Option<PathBuf>,
 }
 
 impl Tools {
@@ -60,6 +66,10 @@ impl Backend for Tools {
             Some(Caller::Seat { .. }) => ToolSet::Worker,
             _ => ToolSet::Unbound,
         }
+    }
+
+    fn instructions(&self) -> Option<String> {
+        std::fs::read_to_string(self.instructions.as_ref()?).ok()
     }
 
     fn call(&self, call: ToolCall) -> Result<Answer, ToolError> {

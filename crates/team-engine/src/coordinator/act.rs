@@ -31,6 +31,7 @@ impl Core {
             Action::Start(seats) => self.start(seats),
             Action::Adopt(at) => self.adopt(&at),
             Action::LookAtStart(at) => self.look_at_start(&at),
+            Action::LookAtWork(at) => self.look_at_work(&at),
             Action::Fail(at, why) => self.fail_seat(&at, &why),
             Action::Ask(at) => self.ask(&at),
             Action::Kill(at) => self.kill(&at),

@@ -333,6 +333,7 @@ impl Core {
                             typing: typing_of(&seat.spec.provider),
                             bridged: team_provider::provider(&seat.spec.provider)
                                 .is_some_and(team_provider::Provider::takes_when_idle),
+                            hides_dialogs: hides_dialogs(&seat.spec.provider),
                             ..Seen::default()
                         },
                     );
@@ -452,12 +453,17 @@ impl Core {
 /// How many lines may lie behind the cache of the state.
 const SNAPSHOT_EVERY: u64 = 256;
 
+fn hides_dialogs(provider: &str) -> bool {
+    team_provider::provider(provider).is_some_and(|it| !it.capabilities().tells_dialogs)
+}
+
 fn typing_of(provider: &str) -> TypingTimes {
     team_provider::provider(provider).map_or_else(TypingTimes::default, |it| {
         let typing = it.typing();
         TypingTimes {
             settle: Duration::from_millis(typing.settle_ms),
             look_after: Duration::from_millis(typing.look_after_ms),
+            after_start: Duration::from_millis(typing.after_start_ms),
         }
     })
 }
@@ -478,9 +484,10 @@ fn settle_lane(look: &mut Seen, team: &team_model::Team, at: &SeatKey, now: Dura
         look.lane = Lane::Free;
         look.blocked = None;
     }
-    let _ = now;
-    let seat_idle = team.seats.get(&at.1).is_some_and(|it| it.state == SeatState::Running);
-    if !seat_idle {
+    let running = team.seats.get(&at.1).is_some_and(|it| it.state == SeatState::Running);
+    if running {
+        look.ready.get_or_insert(now);
+    } else {
         look.blocked = None;
     }
 }

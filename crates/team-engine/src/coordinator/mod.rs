@@ -12,6 +12,7 @@ mod deliver;
 mod enter;
 mod inbox;
 mod leader;
+mod look;
 mod plan;
 mod records;
 mod seen;

@@ -29,6 +29,8 @@ const KILLED: Duration = Duration::from_millis(500);
 const CLAIM: Duration = Duration::from_secs(10);
 /// How long a program may start without a word before its screen is read for a dialog.
 const SILENT_START: Duration = Duration::from_millis(1500);
+/// How often the screen of a program that works is read, where only that shows its dialogs.
+const WORK_LOOK: Duration = Duration::from_secs(3);
 /// How often Enter is pressed for one text at most; each further time only after three times the wait.
 const PRESSES: u32 = 4;
 
@@ -43,6 +45,8 @@ pub enum Action {
     Adopt(SeatKey),
     /// Read the screen of a program that starts without a word.
     LookAtStart(SeatKey),
+    /// Read the screen of a program that works and does not tell of its dialogs.
+    LookAtWork(SeatKey),
     /// Record that a seat could not start, and end what is left of it.
     Fail(SeatKey, String),
     /// Ask a seat's process to end.
@@ -145,6 +149,15 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
             }
             if limit(&mut plan, &at, seat, look, now) {
                 continue;
+            }
+            // An idle program is not looked at.
+            if look.hides_dialogs && seat.state == SeatState::Running && seat.turn.is_some() {
+                let due = look.work_looked.map_or(now, |it| it + WORK_LOOK);
+                if now >= due {
+                    plan.actions.push(Action::LookAtWork(at));
+                    continue;
+                }
+                plan.at(due);
             }
             if lane(&mut plan, &mut enters, &at, team, seat, look, now) {
                 continue;
@@ -411,6 +424,13 @@ fn deliver(
     }
     if look.lane != Lane::Free {
         return None;
+    }
+    if channel == Channel::Keys && !look.typing.after_start.is_zero() {
+        let due = look.ready.unwrap_or(now) + look.typing.after_start;
+        if now < due {
+            plan.at(due);
+            return None;
+        }
     }
     if let (Channel::Keys, Some(blocked)) = (channel, look.blocked)
         && now < blocked.due()

@@ -51,8 +51,8 @@ struct SeatRecords {
     idle_since: Option<Duration>,
 }
 
-/// By what a seat's records are found.
-type Placed = (Option<u32>, Option<String>, bool);
+/// By what a seat's records are found; each turn may tell a transcript.
+type Placed = (Option<u32>, Option<String>, bool, u64);
 
 #[derive(Debug)]
 struct Tracked {
@@ -181,12 +181,13 @@ impl SeatRecords {
         let native = seat.session.as_ref().and_then(|it| it.native.clone());
         let has_told = seat.spawn.as_ref().is_some_and(|it| !it.needs.contains(&ReadyFact::SessionStarted));
         let started = seat.spawn.as_ref().and_then(|it| it.provider.as_ref()).map(|it| it.pid);
-        let by = Some((started, native, has_told));
+        let turn = seat.turn.as_ref().map_or(0, |it| it.seq);
+        let by = Some((started, native, has_told, turn));
         if self.placed == by {
             return;
         }
-        let told = if has_told { SeatFile::live(path).map(|it| it.client.pid) } else { None };
-        self.client_pid = told.or(started);
+        let live = if has_told { SeatFile::live(path) } else { None };
+        self.client_pid = live.map(|it| it.client.pid).or(started);
         self.placed = by;
         let native = seat.session.as_ref().and_then(|it| it.native.as_deref());
         let live = SeatFile::live(path).filter(|it| Some(it.native.as_str()) == native);
@@ -281,6 +282,11 @@ impl Tracked {
                 }
             }
             RecordKind::Transcript => {
+                let length = std::fs::metadata(&self.path).map_or(0, |it| it.len());
+                if length < self.offset {
+                    // Some programs take back what was not answered; what follows is new.
+                    (self.offset, self.live_from) = (length, length);
+                }
                 let Some(text) = self.grown() else { return };
                 let mut position = self.offset;
                 for line in text.split_inclusive('\n') {
@@ -401,6 +407,9 @@ fn transcript_event(
             if matches!(outcome, Ended::Interrupted) {
                 events.extend(facts::event(spawn, fact, proof("interrupted"), None, now));
             }
+        }
+        Fact::ApprovalResolved { .. } if live && !seat.approvals.is_empty() => {
+            events.extend(facts::event(spawn, fact, proof("tool answered"), None, now));
         }
         Fact::Limited { .. } if live && seat.activity.kind != ActivityKind::Limited => {
             events.extend(facts::event(spawn, fact, proof("limit"), None, now));

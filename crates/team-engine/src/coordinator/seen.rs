@@ -50,6 +50,8 @@ pub struct Seen {
     pub start_asked: Option<Duration>,
     /// When its provider's limit ends.
     pub limit_ends: Option<Duration>,
+    /// When it was first seen to be ready.
+    pub ready: Option<Duration>,
     /// Whether its bell was rung and not heard.
     pub deaf: bool,
     /// Whether what comes over its bell is handed on only while it is idle, and never by keys.
@@ -62,6 +64,10 @@ pub struct Seen {
     pub laid: BTreeSet<RequestId>,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
+    /// Whether only its screen shows that a dialog stops its turn.
+    pub hides_dialogs: bool,
+    /// When its screen was last read while it worked.
+    pub work_looked: Option<Duration>,
 }
 
 impl Seen {
@@ -100,11 +106,17 @@ pub struct TypingTimes {
     pub settle: Duration,
     /// After Enter without a receipt.
     pub look_after: Duration,
+    /// After the start, before the first paste.
+    pub after_start: Duration,
 }
 
 impl Default for TypingTimes {
     fn default() -> Self {
-        Self { settle: Duration::from_millis(200), look_after: Duration::from_secs(2) }
+        Self {
+            settle: Duration::from_millis(200),
+            look_after: Duration::from_secs(2),
+            after_start: Duration::ZERO,
+        }
     }
 }
 

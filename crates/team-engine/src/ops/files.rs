@@ -131,7 +131,14 @@ pub struct CompiledSeat {
 pub(crate) fn known() -> Known {
     let names: Vec<&str> =
         team_provider::providers().iter().filter(|it| it.implemented).map(|it| it.name).collect();
-    Known::standard(&names)
+    let mut known = Known::standard(&names);
+    for it in team_provider::providers() {
+        if let (Some(provider), Some(can)) = (it.provider(), known.providers.get_mut(it.name)) {
+            let modes = provider.capabilities().auth.iter();
+            can.auth_modes = modes.filter_map(|it| AuthMode::parse(it.as_str())).collect();
+        }
+    }
+    known
 }
 
 /// Reads a team's files; writes nothing.

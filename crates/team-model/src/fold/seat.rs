@@ -234,7 +234,8 @@ impl Seat {
         if self.state == SeatState::Starting && spawn.needs.is_empty() && spawn.claimed.is_some() {
             self.state = SeatState::Running;
             self.since = Some(at.ts);
-            if self.activity.kind == ActivityKind::Unknown {
+            // What is ready asks no more whether it may begin.
+            if matches!(self.activity.kind, ActivityKind::Unknown | ActivityKind::AwaitingTrust) {
                 let proof = Proof { source: "process".to_owned(), record: "ready".to_owned() };
                 self.activity = at.activity(ActivityKind::Idle, None, Some(&proof));
             }

@@ -60,6 +60,7 @@ impl Provider for Codex {
             reaches_busy: false,
             announces_approvals: true,
             tells_interrupts: true,
+            tells_dialogs: true,
         }
     }
 
@@ -135,6 +136,7 @@ impl Provider for Codex {
         Typing {
             settle_ms: 200,
             look_after_ms: 2000,
+            after_start_ms: 0,
             max_bytes: 1_000_000,
             risky_first: &['/', '!'],
             tabs_change: false,

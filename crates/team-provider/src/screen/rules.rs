@@ -26,6 +26,9 @@ struct BoxRule {
     rule: char,
     /// Fewest of them in a row that begin a rule.
     rule_min: usize,
+    /// Blanks before the mark.
+    #[serde(default)]
+    indent: usize,
     /// Marks in front of the text.
     glyphs: Vec<char>,
     /// Marks in front of a text that would run as a command.
@@ -38,6 +41,10 @@ struct BoxRule {
     chips: Vec<String>,
     /// Beginnings of the hints that an empty box may show.
     placeholders: Vec<String>,
+    /// Whole hints of a program that draws them in a colour of their own and never leaves an empty box without one.
+    /// They count only with the drawn cursor in front of them.
+    #[serde(default)]
+    hints: Vec<String>,
 }
 
 /// A dialog, how it is recognised and what answers it beforehand.
@@ -143,13 +150,16 @@ impl BoxRule {
             return None;
         }
         let first = lines[top + 1..bottom].first()?;
-        let glyph = first.chars().next()?;
+        if first.chars().take(self.indent).any(|c| !is_blank(c)) {
+            return None;
+        }
+        let glyph = first.chars().nth(self.indent)?;
         let shell = self.shell_glyphs.contains(&glyph);
         if !shell && !self.glyphs.contains(&glyph) {
             return None;
         }
         // Between mark and text stands one blank; a mark glued to a word is something else.
-        if first.chars().nth(1).is_some_and(|c| !is_blank(c)) {
+        if first.chars().nth(self.indent + 1).is_some_and(|c| !is_blank(c)) {
             return None;
         }
         if self.is_menu_line(first) {
@@ -166,13 +176,18 @@ impl BoxRule {
     /// Returns the text in the box without the hints a program adds to it; `None` if there is none.
     fn text(&self, screen: &Screen, from: usize, to: usize) -> Option<String> {
         let inner: Vec<String> = (from..to)
-            .map(|line| screen.lines[line].chars().skip(2).collect::<String>().trim_end().to_owned())
+            .map(|line| {
+                screen.lines[line].chars().skip(self.start()).collect::<String>().trim_end().to_owned()
+            })
             .collect();
         let whole = inner.join("\n");
+        if self.hints.contains(&whole) && screen.mark(from, self.start()).is_some_and(|it| it.reverse) {
+            return None;
+        }
         if self.chips.iter().any(|chip| whole.contains(chip.as_str())) {
             return Some(whole);
         }
-        if screen.marks.is_none() {
+        if screen.marks.is_none() && self.hints.is_empty() {
             return (inner.len() > 1 || !whole.is_empty()).then_some(whole);
         }
         // A hint is faint to its end, but for the cursor drawn over its first character.
@@ -180,27 +195,36 @@ impl BoxRule {
         for line in from..to {
             let chars: Vec<char> = screen.lines[line].chars().collect();
             let mut end = chars.len();
-            while end > 2 && is_hint(screen, line, end - 1, chars.len()) {
+            while end > self.start() && is_hint(screen, line, end - 1, chars.len()) {
                 end -= 1;
             }
-            kept.push(chars.get(2..end).unwrap_or_default().iter().collect::<String>());
+            kept.push(chars.get(self.start()..end).unwrap_or_default().iter().collect::<String>());
         }
         let text = kept.join("\n");
+        if !self.hints.is_empty() {
+            // A box that always shows a hint when it is empty holds something without one, be it blanks.
+            return Some(if text.is_empty() { " ".to_owned() } else { text });
+        }
         if kept.len() > 1 || !text.is_empty() { Some(text) } else { None }
     }
 
     /// Turns the text of an ordinary box into a reading.
     fn judge(&self, screen: &Screen, from: usize, to: usize, text: Option<String>) -> Composer {
         let Some(text) = text else {
-            return if cursor_moved(screen, from, to) {
+            return if self.hints.is_empty() && cursor_moved(screen, from, to) {
                 Composer::Holds(" ".to_owned())
             } else {
                 Composer::Empty
             };
         };
-        let could_be_hint =
-            screen.marks.is_none() && self.placeholders.iter().any(|hint| text.starts_with(hint.as_str()));
+        let mut hints = self.placeholders.iter().chain(&self.hints);
+        let could_be_hint = screen.marks.is_none() && hints.any(|hint| text.starts_with(hint.as_str()));
         if could_be_hint { Composer::Unknown } else { Composer::Holds(text) }
+    }
+
+    /// Returns the first column of the text.
+    fn start(&self) -> usize {
+        self.indent + 2
     }
 
     /// Says whether a line is a rule, with or without a title on it.

@@ -201,7 +201,7 @@ impl World {
     fn typed(&mut self, agent: &str, pasted: u64, entered: Option<(u64, u32)>) {
         let spawn = self.idle(agent);
         let id = self.sending(agent, spawn, Channel::Keys);
-        self.look(agent).typing = TypingTimes { settle: ms(10), look_after: ms(300) };
+        self.look(agent).typing = TypingTimes { settle: ms(10), look_after: ms(300), after_start: ms(0) };
         self.look(agent).lane = Lane::Typed(Typed {
             ids: vec![id],
             text: "text".into(),
@@ -226,6 +226,7 @@ impl World {
             }
             Action::Adopt(at) => format!("adopt {}", seat(at)),
             Action::LookAtStart(at) => format!("look at start of {}", seat(at)),
+            Action::LookAtWork(at) => format!("look at work of {}", seat(at)),
             Action::Fail(at, why) => format!("fail {}: {why}", seat(at)),
             Action::Ask(at) => format!("ask {}", seat(at)),
             Action::Kill(at) => format!("kill {}", seat(at)),

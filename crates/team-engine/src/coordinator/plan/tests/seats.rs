@@ -350,3 +350,53 @@ fn a_question_is_compared_with_the_rules_once_and_an_answer_is_laid_once() {
         "",
     );
 }
+
+#[test]
+fn a_program_that_hides_its_dialogs_is_looked_at_while_it_works_and_only_then() {
+    let begin = |it: &mut World, spawn| {
+        it.log(Event::TurnStarted { spawn, messages: Vec::new(), chars: 0, proof: proof() });
+    };
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            it.look("a").hides_dialogs = true;
+            begin(it, spawn);
+        },
+        "look at work of a",
+    );
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            it.look("a").hides_dialogs = true;
+            it.look("a").work_looked = Some(ms(NOW - 1000));
+            begin(it, spawn);
+        },
+        "@2000",
+    );
+    check(
+        |it| {
+            let spawn = it.idle("a");
+            begin(it, spawn);
+        },
+        "",
+    );
+    check(
+        |it| {
+            it.idle("a");
+            it.look("a").hides_dialogs = true;
+        },
+        "",
+    );
+}
+
+#[test]
+fn nothing_is_typed_in_the_time_after_a_start_in_which_it_would_be_lost() {
+    let start = |it: &mut World, ago| {
+        it.idle("a");
+        it.message(&["a"]);
+        it.look("a").typing.after_start = ms(2500);
+        it.look("a").ready = Some(ms(NOW - ago));
+    };
+    check(|it| start(it, 500), "@2000");
+    check(|it| start(it, 2500), "send a:keys:1");
+}

@@ -1,0 +1,95 @@
+//! What the extension of `copilot`, its hooks and its record of events mean.
+//!
+//! Knows one record at a time. Must not remember the one before.
+
+use serde_json::Value;
+
+use crate::claude_like::hooks::{cut, text};
+use crate::fact::{ActivityKind, Fact, HookSession, TurnOutcome};
+
+/// Longest summary of what a tool wants to do, in bytes.
+const SUMMARY_MAX: usize = 4096;
+
+/// Returns which conversation a call speaks of.
+pub(super) fn session(stdin: &Value) -> Option<HookSession> {
+    let cwd = text(stdin, "cwd").filter(|it| !it.is_empty()).map(Into::into);
+    Some(HookSession { native_id: text(stdin, "sessionId")?, transcript: None, cwd })
+}
+
+/// Returns what a call of the extension or of a hook proves.
+pub(super) fn hook(event: &str, stdin: &Value) -> Vec<Fact> {
+    let native_id = text(stdin, "sessionId");
+    let ended = |native_id, outcome, text| Fact::TurnEnded { native_id, outcome, text };
+    match event {
+        "SessionStart" => native_id
+            .map(|native_id| Fact::SessionStarted {
+                native_id,
+                source: text(stdin, "source").unwrap_or_else(|| "startup".to_owned()),
+                transcript: None,
+            })
+            .into_iter()
+            .collect(),
+        "enqueued" => text(stdin, "prompt").map(|text| Fact::Enqueued { text }).into_iter().collect(),
+        // What is taken up inside a turn begins none; the record of events shows it.
+        "user.message" if is_steering(stdin) => Vec::new(),
+        "user.message" => vec![Fact::TurnStarted {
+            native_id,
+            prompt: text(stdin, "content"),
+            prompt_id: text(stdin, "messageId"),
+        }],
+        "session.idle" => vec![ended(native_id, TurnOutcome::Answer, None)],
+        "abort" => vec![ended(native_id, TurnOutcome::Interrupted, None)],
+        "session.error" => {
+            let kind = text(stdin, "errorType").unwrap_or_else(|| "error".to_owned());
+            let said = text(stdin, "message");
+            // The limit outlasts the turn, so it comes last.
+            let limit = (kind == "rate_limit" || stdin["statusCode"] == 429)
+                .then(|| Fact::Limited { until: None, text: said.clone().unwrap_or_default() });
+            std::iter::once(ended(native_id, TurnOutcome::Error { kind }, said)).chain(limit).collect()
+        }
+        "permission.completed" => vec![Fact::ApprovalResolved { native_id, tool_use_id: None }],
+        "session.compaction_start" => vec![Fact::Compacting { native_id }],
+        "session.compaction_complete" if stdin["open"] == true => vec![Fact::Compacted { native_id }],
+        "session.compaction_complete" => vec![
+            Fact::Compacted { native_id: native_id.clone() },
+            Fact::Activity { native_id, kind: ActivityKind::Idle },
+        ],
+        "notification" => notification(stdin, native_id),
+        _ => Vec::new(),
+    }
+}
+
+/// Reads a question that is on the screen.
+fn notification(stdin: &Value, native_id: Option<String>) -> Vec<Fact> {
+    let tool = match text(stdin, "notification_type").as_deref() {
+        Some("permission_prompt") => "permission",
+        Some("elicitation_dialog") => "question",
+        _ => return Vec::new(),
+    };
+    let choices = if tool == "permission" { vec!["allow".to_owned(), "deny".to_owned()] } else { Vec::new() };
+    vec![Fact::ApprovalRequested {
+        native_id,
+        tool: tool.to_owned(),
+        input_summary: cut(&text(stdin, "message").unwrap_or_default(), SUMMARY_MAX),
+        choices,
+        tool_use_id: None,
+    }]
+}
+
+fn is_steering(data: &Value) -> bool {
+    data["delivery"] == "steering"
+}
+
+/// Returns what a line of the record of events proves: which texts were taken. The file may be cut back and is read
+/// late, so the order of turns is the extension's to tell.
+pub(super) fn line(record: &str) -> Vec<Fact> {
+    let Ok(record) = serde_json::from_str::<Value>(record) else { return Vec::new() };
+    let data = &record["data"];
+    let (Some("user.message"), Some(said)) = (record["type"].as_str(), text(data, "content")) else {
+        return Vec::new();
+    };
+    if is_steering(data) {
+        return vec![Fact::TakenInTurn { text: said }];
+    }
+    vec![Fact::TurnStarted { native_id: None, prompt: Some(said), prompt_id: text(data, "messageId") }]
+}

@@ -1,0 +1,85 @@
+//! What a person does in an agent's pane, and what goes wrong there.
+
+use crate::support::Team;
+
+#[test]
+fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
+    let Some(team) = Team::written(false) else { return };
+    let started = team.crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(1), "{}", started.snapshot());
+    for part in ["`coder` is not ready", "folder_trust", "team-agent attach coder --type"] {
+        assert!(started.stderr.contains(part), "`{part}`:\n{}", started.snapshot());
+    }
+    assert_eq!(team.coder()["activity"]["state"], "awaiting_trust");
+    let waits = team.send("stub: say hello");
+    team.wait_for_step(&waits, "held");
+
+    // A person answers, and it goes on by itself.
+    team.press(&["Enter"]);
+    team.wait_for_step(&waits, "answered");
+    assert_eq!(team.crew.status()["ready"], true);
+
+    // An interrupt, with and without a word said before it; what waits in the program's queue is not lost with it.
+    for script in ["stub: say begun\nstub: think 60000", "stub: think 60001"] {
+        let slow = team.send(script);
+        team.wait_for_step(&slow, "turn_started");
+        team.asked_at_all(script);
+        let queued = team.send(&format!("stub: say behind {}", script.len()));
+        team.wait_for_step(&queued, "submitted");
+        team.press(&["C-c"]);
+        team.wait_for_step(&slow, "answered");
+        assert_eq!(team.receipt(&slow)["reason"], "its turn ended: interrupted");
+        team.wait_for_step(&queued, "answered");
+        team.was_taken_once(&format!("stub: say behind {}", script.len()));
+        team.wait_for("idle");
+    }
+
+    // An error of the model's service.
+    let failed = team.send("stub: error 400");
+    team.wait_for_step(&failed, "answered");
+    assert_eq!(team.receipt(&failed)["reason"], "its turn ended: error");
+    team.wait_for("idle");
+
+    // A question for permission: what is sent meanwhile waits behind it.
+    let asks = team.send("stub: bash touch x\nstub: say touched");
+    team.wait_for("awaiting_approval");
+    let behind = team.send("stub: say behind the question");
+    team.wait_for_step(&behind, "submitted");
+    assert_eq!(team.coder()["activity"]["state"], "awaiting_approval");
+    team.wait_for_screen("1. Yes");
+    assert!(!team.crew.ws.path().join("x").exists());
+    team.press(&["1"]);
+    team.wait_for_step(&asks, "answered");
+    team.wait_for_step(&behind, "answered");
+    assert!(team.crew.ws.path().join("x").exists());
+    team.was_taken_once("stub: say behind the question");
+    team.wait_for("idle");
+
+    // A half-written draft stays.
+    team.press(&["-l", "half a thought"]);
+    team.wait_for_screen("half a thought");
+    let beside = team.send("stub: say beside the draft");
+    team.wait_for_step(&beside, "answered");
+    assert!(team.screen().contains("half a thought"), "{}", team.screen());
+    team.no_keys_were_pressed();
+
+    // Killed in the middle of a turn, and resumed.
+    let lost = team.send("the word is stork\nstub: think 60002");
+    team.wait_for_step(&lost, "turn_started");
+    team.asked_at_all("stub: think 60002");
+    let native = team.crew.native("coder");
+    let pid = team.coder()["session"]["pid"].as_i64().expect("it runs");
+    team.crew.kill(pid);
+    team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
+    team.crew.ws.ok(["shutdown"]);
+    let ws = &team.crew.ws;
+    let restarted = ws.run(["restart", "--headless"]);
+    // The answer was for that session only, and the program asks again.
+    assert_eq!(restarted.code, Some(1), "{}", restarted.snapshot());
+    team.press(&["Enter"]);
+    let asked = team.send("stub: say and again");
+    team.wait_for_step(&asked, "answered");
+    assert_eq!(team.crew.native("coder"), native);
+    assert!(team.asked("stub: say and again").body.to_string().contains("the word is stork"));
+    team.finish();
+}
