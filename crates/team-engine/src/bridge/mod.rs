@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use team_model::{By, Event, MessageId, find_message_ids};
 use team_provider::{Bridge, BridgeContext, Fact, Input, Output, Provider, RecordKind, TurnOutcome};
 
+use crate::answers::{self, Asked};
 use crate::clock::{Clock as _, RealClock};
 use crate::error::EngineError;
 use crate::facts;
@@ -257,6 +258,17 @@ impl Running {
                 }
                 None => {}
             }
+        }
+        match fact {
+            // Without the note nobody can answer from outside; that it asks is told all the same.
+            Fact::ApprovalRequested { tool, input_summary, tool_use_id: Some(key), .. } if answers::is_key(key) => {
+                let input = facts::cut(input_summary, facts::QUESTION);
+                let _ = answers::note(&self.seat.seat_dir, key, &Asked { tool: tool.clone(), input });
+            }
+            Fact::ApprovalResolved { tool_use_id: Some(key), .. } if answers::is_key(key) => {
+                answers::clear(&self.seat.seat_dir, key);
+            }
+            _ => {}
         }
         facts::from_bridge(spawn, &self.seat.agent, record, fact, self.clock.now())
     }

@@ -98,6 +98,11 @@ impl Provider for Codex {
         records::trusts(trust_file, cwd)
     }
 
+    fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {
+        let note = format!("[projects.{}]\ntrust_level = \"trusted\"\n", Value::from(cwd.to_str()?));
+        Some((home.join(".codex/config.toml"), note))
+    }
+
     fn hook_session(&self, _stdin: &Value) -> Option<HookSession> {
         None
     }

@@ -199,6 +199,11 @@ impl Provider for Copilot {
         Some(own_home(env, home).join("config.json"))
     }
 
+    fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {
+        let note = serde_json::json!({ "trustedFolders": [cwd.to_str()?] });
+        Some((own_home(&BTreeMap::new(), home).join("config.json"), note.to_string()))
+    }
+
     fn trusts(&self, trust_file: &str, cwd: &Path) -> bool {
         // The program puts lines of comment at the top.
         let json: String =

@@ -178,6 +178,11 @@ impl Provider for Gemini {
         Some(named.unwrap_or_else(|| own_folder(env, home).join(TRUSTED)))
     }
 
+    fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {
+        let note = serde_json::json!({ cwd.to_str()?: "TRUST_FOLDER" });
+        Some((own_folder(&BTreeMap::new(), home).join(TRUSTED), note.to_string()))
+    }
+
     fn trusts(&self, trust_file: &str, cwd: &Path) -> bool {
         let Ok(Value::Object(rules)) = serde_json::from_str(&without_comments(trust_file)) else {
             return false;
