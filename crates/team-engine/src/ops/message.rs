@@ -118,7 +118,7 @@ impl Engine {
     /// Sends a message: accepted first, delivered after. Follows its way until `step` is reached or the time is over.
     pub fn send(&mut self, args: &SendArgs, step: ReceiptStep, wait: Duration) -> Result<Sent, EngineError> {
         if let [only] = args.to.as_slice()
-            && let Some((workspace, address)) = only.split_once("::")
+            && let Some((workspace, address)) = only.rsplit_once("::")
         {
             return self.send_elsewhere(workspace, address, args, step, wait);
         }
