@@ -13,7 +13,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::EngineError;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, check_private};
 
 /// How long a command waits for the coordinator's answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -65,6 +65,7 @@ fn wait(time: Duration) {
 
 /// Starts a coordinator detached from this process and returns its first word: `ready`, `busy` or an error.
 fn start(workspace: &Workspace, failpoint: bool) -> Result<String, EngineError> {
+    check_private(&workspace.state_dir)?;
     let program = self_exe();
     let log = workspace.state_dir.join("coordinator.log");
     let failed = |doing, path: &PathBuf| {
@@ -136,7 +137,8 @@ pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<ser
                 });
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(EngineError::Coordinator(format!("did not answer: {error}")));
+                let message = "the coordinator does not answer; what was asked happens once it goes on";
+                return Err(EngineError::NotYet { message: message.to_owned(), hint: None });
             }
             // One that ends answers what it has carried out: this was not.
             Ok(_) => {}

@@ -14,6 +14,7 @@ pub mod facts;
 pub mod failpoint;
 pub mod guardian;
 pub mod hook;
+mod identity;
 mod launch;
 pub mod ops;
 pub mod process;

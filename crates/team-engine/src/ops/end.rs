@@ -64,7 +64,8 @@ pub struct AttachTarget {
 impl Engine {
     fn ask(&self, request: &Request) -> Result<(), EngineError> {
         let value = serde_json::to_value(request).unwrap_or_default();
-        let answer: Answer = serde_json::from_value(guardian::request(&self.workspace, &value)?)
+        let answer = guardian::request(&self.workspace, &value).map_err(|error| self.who_waits(error))?;
+        let answer: Answer = serde_json::from_value(answer)
             .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")))?;
         if answer.ok {
             return Ok(());
@@ -76,6 +77,19 @@ impl Engine {
             _ => "refused",
         };
         Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
+    }
+
+    /// Says of which process the answer is missing.
+    fn who_waits(&self, error: EngineError) -> EngineError {
+        let coordinator = self.store.as_ref().and_then(|it| it.state.coordinator.as_ref());
+        match (error, coordinator) {
+            (EngineError::NotYet { message, .. }, Some(it)) => {
+                let pid = it.process.pid;
+                let hint = Some(format!("run `kill -CONT {pid}` if its process was stopped"));
+                EngineError::NotYet { message, hint }
+            }
+            (error, _) => error,
+        }
     }
 
     /// Shuts a team down: sessions end, everything is kept.
