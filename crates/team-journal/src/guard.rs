@@ -167,6 +167,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
         if self.journal.restored.load(Ordering::Relaxed) {
             facts.push(LogFact::Restored {});
         }
+        let lost = *locked(&self.journal.lost);
+        facts.extend(lost.map(|(from, to)| LogFact::Damaged { from, to }));
         if size > end.offset {
             self.journal.set_aside(&self.file, end, size)?;
             facts.push(LogFact::TailSetAside { bytes: size - end.offset });
@@ -189,6 +191,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
         if !facts.is_empty() {
             let drafts = facts.into_iter().map(|fact| self.own(fact)).collect();
             self.write(Priority::Outcome, (self.journal.options.clock)(), drafts)?;
+            *locked(&self.journal.lost) = None;
             self.restored = self.journal.restored.swap(false, Ordering::Relaxed);
         } else if known != Some(self.end) {
             self.publish();

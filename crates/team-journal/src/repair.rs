@@ -46,6 +46,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     pub(crate) fn open_for_append(&self, lock: &LockFile) -> Result<(Writing, u64)> {
         let path = self.places.active();
         for _ in 0..3 {
+            let mut emptied = false;
             match fs::metadata(&path) {
                 Ok(meta) if meta.len() > 0 => {
                     let id = FileId::of(&meta);
@@ -68,13 +69,13 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                     };
                     return Ok((Writing { file, id, end }, meta.len()));
                 }
-                Ok(_) => {}
+                Ok(_) => emptied = true,
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error).doing("read", &path),
             }
             if let Some(file) = self.last_copy()? {
                 self.restore(&file)?;
-            } else if !self.resume_rotation(lock)? {
+            } else if !self.resume_rotation(lock)? && !(emptied && self.begin_behind_loss(lock)?) {
                 return Err(self.gone()?);
             }
         }
@@ -201,6 +202,15 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             return Ok(false);
         }
         self.begin_segment(lock, &end, (self.options.clock)())?;
+        Ok(true)
+    }
+
+    /// Goes on behind the lines of an active file that somebody emptied: they are lost, and their numbers are not given
+    /// out again.
+    fn begin_behind_loss(&self, lock: &LockFile) -> Result<bool> {
+        let Some(known) = lock.known_end() else { return Ok(false) };
+        self.begin_segment(lock, &known, (self.options.clock)())?;
+        *locked(&self.lost) = Some((known.first, known.seq));
         Ok(true)
     }
 

@@ -304,6 +304,10 @@ impl Core {
         match &mut self.held {
             None => self.held = journal.hold().ok(),
             Some(held) => {
+                if journal.is_emptied() {
+                    // What was in it is lost, but what is true now is known here.
+                    self.store.save_snapshot()?;
+                }
                 journal.check_and_restore(held, Duration::from_secs(5))?;
             }
         }

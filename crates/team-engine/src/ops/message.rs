@@ -282,13 +282,15 @@ impl Engine {
         let mut found =
             Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
         let mut channel = None;
+        let mut sent_to = None;
         let began = match id {
             MessageId::Seq(seq) => *seq,
             MessageId::Own(_) => 1,
         };
         for line in store.find_since(&id.to_string(), began)? {
             match line.event.0 {
-                Event::MessageSending { receiver, attempt, channel: by, .. } if receiver == *agent => {
+                Event::MessageSending { receiver, attempt, channel: by, spawn, .. } if receiver == *agent => {
+                    sent_to = Some(spawn);
                     found.attempts = attempt;
                     found.step = ReceiptStep::Sending;
                     channel = Some(by.to_string());
@@ -298,10 +300,8 @@ impl Engine {
                     found.why = None;
                 }
                 Event::TurnStarted { spawn, .. } => {
-                    let ours = store.line(spawn.0)?.is_some_and(
-                        |it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent),
-                    );
-                    if ours {
+                    let planned = |line: crate::store::Line| matches!(line.event.0, Event::SpawnPlanned { agent: it, .. } if it == *agent);
+                    if sent_to == Some(spawn) || store.line(spawn.0)?.is_some_and(planned) {
                         found.step = ReceiptStep::Answered;
                         found.why = None;
                     }
