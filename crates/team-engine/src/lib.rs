@@ -19,6 +19,7 @@ mod launch;
 pub mod ops;
 pub mod process;
 mod render;
+mod room;
 mod screen;
 pub mod seat;
 pub mod seat_file;

@@ -284,7 +284,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
                 continue;
             }
             return Err(match Error::io("write", &path, error) {
-                Error::NoSpace { path, .. } => Error::NoSpace { free: self.journal.free(), path },
+                Error::NoSpace { path, .. } => {
+                    Error::NoSpace { free: self.journal.free(), needed: bytes.len() as u64, path }
+                }
                 other => other,
             });
         }

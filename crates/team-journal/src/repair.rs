@@ -301,7 +301,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     pub(crate) fn check_room(&self) -> Result<()> {
         let free = self.free();
         if free < self.options.reserve {
-            return Err(Error::NoSpace { path: self.places.active(), free });
+            let needed = self.options.reserve;
+            return Err(Error::NoSpace { path: self.places.active(), free, needed });
         }
         Ok(())
     }

@@ -40,11 +40,14 @@ use crate::clock::{Clock, RealClock};
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
 use crate::process::{self, search_path};
+use crate::room;
 use crate::store::Store;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// How long a coordinator that has nothing to do waits for a first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// The first pause after which something is tried again for which a disk had no room; each is twice as long.
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// How often in a row tmux may refuse a call before what is to be started has failed.
 const REFUSED: u32 = 15;
 
@@ -178,6 +181,7 @@ impl Running {
         // Whoever started this one may have something to ask although no team runs.
         self.core.stay_until(Some(self.clock.elapsed() + FIRST_REQUEST));
         let mut refused = 0;
+        let mut full = 0;
         let result = loop {
             // A workspace that was moved is served by one that knows where it is.
             if self.has_moved() {
@@ -194,6 +198,7 @@ impl Running {
             let round = match self.core.round() {
                 Ok(round) => {
                     refused = 0;
+                    full = 0;
                     round
                 }
                 Err(EngineError::Refused(refusal)) if refusal.code == "fenced" => break Ok(()),
@@ -217,6 +222,15 @@ impl Running {
                         self.core.no_start_without_terminal(&why)?;
                     }
                     Round { wake: Some(self.clock.elapsed() + Duration::from_millis(200)), exit: false }
+                }
+                // Nothing is gained by ending: the successor could write as little.
+                Err(error) if room::is_lacking(&error) => {
+                    if full == 0 {
+                        tracing::warn!("waits for room: {}", crate::error::whole(&error));
+                    }
+                    full += 1;
+                    let pause = FULL_PAUSE * 2_u32.pow(full.min(6));
+                    Round { wake: Some(self.clock.elapsed() + pause), exit: false }
                 }
                 Err(error) => break Err(error),
             };

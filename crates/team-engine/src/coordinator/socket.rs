@@ -100,7 +100,7 @@ impl Core {
             .map_err(|error| Refusal::new("bad_name", error.to_string()))
             .map_err(EngineError::from)?;
         let at = self.clock.now();
-        self.store.decide(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
+        self.store.conclude(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
     }
 }
 

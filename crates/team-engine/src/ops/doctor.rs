@@ -9,7 +9,7 @@ use super::files::read_team;
 use super::{Engine, Scope};
 use crate::error::{EngineError, whole};
 use crate::workspace::WorkspaceError;
-use crate::{guardian, launch, process, workspace};
+use crate::{guardian, launch, process, room, workspace};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -250,6 +250,10 @@ fn place(scope: &Scope) -> Vec<Check> {
     };
     let place = &engine.workspace;
     checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", place.root.display()), None));
+    if let Some(full) = room::full(place) {
+        let hint = format!("make room; `{}` shows the disk", full.command());
+        checks.push(check("disk", CheckLevel::Fail, full.what(), Some(&hint)));
+    }
     if let (Err(error), false) = (workspace::check_private(&place.state_dir), place.id.is_empty()) {
         checks.push(check("state", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
     }

@@ -4,18 +4,21 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{SeatState, TeamKey, TeamState};
 
-use super::Engine;
+use super::{Caller, Engine};
 use crate::coordinator::{Answer, Request};
 use crate::decide::{self, Refusal};
 use crate::error::EngineError;
-use crate::{guardian, process};
+use crate::{guardian, process, room};
 
 /// How long a shutdown may take before the command says that it is still going on.
 const SHUTDOWN: Duration = Duration::from_secs(20);
+/// How long a seat may take to end everything below it.
+const ENDS: Duration = Duration::from_secs(5);
 /// How long a coordinator may take to end after it said so.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
@@ -70,6 +73,10 @@ impl Engine {
         if answer.ok {
             return Ok(());
         }
+        if answer.code.as_deref() == Some("no_space") {
+            let message = answer.message.unwrap_or_default();
+            return Err(EngineError::NoRoom { message, hint: answer.hint });
+        }
         let code = match answer.code.as_deref() {
             Some("not_allowed") => "not_allowed",
             Some("team_running") => "team_running",
@@ -77,6 +84,41 @@ impl Engine {
             _ => "refused",
         };
         Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
+    }
+
+    /// Where a disk is too full to write of an end, the processes end all the same.
+    fn end_without_record(&self, key: &TeamKey, error: EngineError) -> EngineError {
+        let refused = matches!(error, EngineError::NotYet { .. });
+        let (Some(full), Some(store), false) = (room::full(&self.workspace), &self.store, refused) else {
+            return error;
+        };
+        if self.caller != Caller::Person {
+            return error;
+        }
+        let teams = &store.state.teams;
+        let claimed = |team: &team_model::Team| -> Vec<_> {
+            let spawns = team.seats.values().filter_map(|it| it.spawn.as_ref());
+            spawns.filter_map(|it| it.claimed.clone()).filter(process::is_alive).collect()
+        };
+        let own = teams.get(key).map(claimed).unwrap_or_default();
+        for seat in &own {
+            process::signal(seat, Signal::SIGTERM);
+        }
+        own.iter().for_each(|it| process::wait_for_end(it, ENDS));
+        let left = own.iter().filter(|it| process::is_alive(it)).count();
+        // The last team takes the server with it.
+        let is_last = teams.iter().filter(|(it, _)| *it != key).all(|(_, it)| claimed(it).is_empty());
+        if let Some(server) = store.state.server.as_ref().filter(|_| is_last) {
+            process::signal(&server.process, Signal::SIGTERM);
+        }
+        let ended = match left {
+            0 => "its processes have ended".to_owned(),
+            many => format!("{many} of its processes still run"),
+        };
+        EngineError::NoRoom {
+            message: format!("the end of team `{key}` cannot be recorded, {ended}: {}", full.what()),
+            hint: Some(format!("make room, see `{}`; then shut it down again", full.command())),
+        }
     }
 
     /// Says of which process the answer is missing.
@@ -105,7 +147,8 @@ impl Engine {
             .map(|(name, _)| name.to_string())
             .collect();
         if !already {
-            self.ask(&Request::Shutdown { team: key.to_string(), now })?;
+            self.ask(&Request::Shutdown { team: key.to_string(), now })
+                .map_err(|error| self.end_without_record(&key, error))?;
             let limit = self.clock.elapsed() + SHUTDOWN;
             let done = self.follow_tended(limit, |state| {
                 let team = state.teams.get(&key);
@@ -118,8 +161,9 @@ impl Engine {
                 (stopped && (any || state.coordinator.is_none())).then_some(())
             })?;
             if done.is_none() {
+                let full = room::full(&self.workspace).map(|it| format!(": {}", it.what()));
                 return Err(EngineError::NotYet {
-                    message: format!("team `{key}` is still shutting down"),
+                    message: format!("team `{key}` is still shutting down{}", full.unwrap_or_default()),
                     hint: Some(format!(
                         "run `{}` to see what still runs",
                         decide::command_for("status", &key)

@@ -11,6 +11,7 @@ use super::start::attach_commands;
 use crate::decide;
 use crate::error::EngineError;
 use crate::process;
+use crate::room;
 use crate::store::Store;
 
 /// How much of what an agent asks permission for is shown, in characters.
@@ -53,7 +54,8 @@ pub struct Status {
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attention {
-    /// `awaiting_approval`, `awaiting_trust`, `question`, `results`, `failed`, `stopped`, `lost` or `coordinator`.
+    /// `awaiting_approval`, `awaiting_trust`, `question`, `results`, `failed`, `stopped`, `lost`, `coordinator` or
+    /// `disk`.
     pub kind: String,
     /// The agent that it is about.
     pub agent: Option<String>,
@@ -233,7 +235,11 @@ impl Engine {
                 (name.to_string(), shown)
             })
             .collect();
-        let attention = attention(store, &key, team, state, &agents, &coordinator);
+        let mut attention = attention(store, &key, team, state, &agents, &coordinator);
+        if let Some(full) = room::full(&self.workspace) {
+            let (what, command) = (full.what(), full.command());
+            attention.push(Attention { kind: "disk".to_owned(), agent: None, what, command });
+        }
         Ok(Status {
             team: key.to_string(),
             name: team.name.clone(),
