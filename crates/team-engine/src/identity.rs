@@ -201,3 +201,113 @@ fn is_anothers(dir: &Path) -> bool {
         Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const ID: &str = "0123456789abcdef";
+
+    /// A workspace with its state, as its id file says.
+    struct World {
+        dir: tempfile::TempDir,
+        root: PathBuf,
+        state: PathBuf,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let (root, state) = (dir.path().join("ws"), dir.path().join("elsewhere").join(ID));
+            fs::create_dir_all(root.join(".team/logs")).unwrap();
+            fs::create_dir_all(&state).unwrap();
+            let world = Self { dir, root, state };
+            world.mode(0o700);
+            world.says(ID, &world.state);
+            world.keeps(&Record::of(ID, &world.meta(), &world.root));
+            fs::write(world.root.join(".team/logs/events.jsonl"), "{\"event\":{\"log_id\":\"log\"}}\n")
+                .unwrap();
+            world
+        }
+
+        fn meta(&self) -> fs::Metadata {
+            fs::metadata(self.root.join(".team")).unwrap()
+        }
+
+        fn mode(&self, mode: u32) {
+            fs::set_permissions(&self.state, fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        fn says(&self, id: &str, state: &Path) {
+            fs::write(self.root.join(".team/id"), format!("{id}\nstate {}\n", state.display())).unwrap();
+        }
+
+        fn keeps(&self, record: &Record) {
+            fs::write(self.state.join("workspace.json"), serde_json::to_string(record).unwrap()).unwrap();
+        }
+
+        fn found(&self) -> Result<Found, WorkspaceError> {
+            find(&self.root, &self.meta())
+        }
+
+        fn same(&self) -> Found {
+            Found::Same { id: ID.to_owned(), state_dir: self.state.clone() }
+        }
+    }
+
+    #[test]
+    fn the_id_file_is_followed_where_the_state_says_the_same() {
+        let world = World::new();
+        assert_eq!(world.found().unwrap(), world.same());
+        // Also where only its second line can be read.
+        world.says("garbage", &world.state);
+        assert_eq!(world.found().unwrap(), world.same());
+    }
+
+    #[test]
+    fn the_id_file_alone_leads_nowhere() {
+        let world = World::new();
+        let copied = |id: &str| Found::New { copied_from: Some(id.to_owned()) };
+        // Another directory's state.
+        let other = fs::metadata(world.dir.path()).unwrap();
+        world.keeps(&Record::of(ID, &other, &world.root));
+        assert_eq!(world.found().unwrap(), copied(ID));
+        // Another id's.
+        world.keeps(&Record::of("fedcba9876543210", &world.meta(), &world.root));
+        assert_eq!(world.found().unwrap(), copied(ID));
+        // A place inside of the workspace, where agents write.
+        world.keeps(&Record::of(ID, &world.meta(), &world.root));
+        let inside = world.root.join("state");
+        fs::rename(&world.state, &inside).unwrap();
+        world.says(ID, &inside);
+        assert_eq!(world.found().unwrap(), copied(ID));
+    }
+
+    #[test]
+    fn state_that_others_can_use_is_refused_and_not_begun_anew() {
+        let world = World::new();
+        world.mode(0o755);
+        let error = world.found().unwrap_err();
+        assert!(matches!(error, WorkspaceError::Unsafe { .. }), "{error}");
+        assert!(error.hint().unwrap_or_default().contains("chmod 700"));
+    }
+
+    #[test]
+    fn a_directory_that_was_made_anew_under_the_same_number_is_another_one() {
+        let world = World::new();
+        let mut record = Record::of(ID, &world.meta(), &world.root);
+        let proved = |record: &Record| is_proved(&world.state, record, &world.meta(), &world.root);
+        assert!(record.born.is_none() || proved(&record));
+        if let Some(born) = &mut record.born {
+            *born -= 1;
+            assert!(!proved(&record));
+        }
+        // Where the file system does not tell, its log does.
+        record.born = None;
+        fs::write(world.state.join("log-id"), "log\n").unwrap();
+        assert!(proved(&record));
+        fs::write(world.state.join("log-id"), "another\n").unwrap();
+        assert!(!proved(&record));
+    }
+}

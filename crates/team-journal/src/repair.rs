@@ -75,7 +75,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             }
             if let Some(file) = self.last_copy()? {
                 self.restore(&file)?;
-            } else if !self.resume_rotation(lock)? && !(emptied && self.begin_behind_loss(lock)?) {
+            } else if !(self.resume_rotation(lock)? || emptied && self.begin_behind_loss(lock)?) {
                 return Err(self.gone()?);
             }
         }
