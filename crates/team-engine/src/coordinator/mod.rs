@@ -172,7 +172,9 @@ impl Running {
         let mut watcher = Watches::new(wake.clone())?;
         // Its id and the sockets are put back where somebody removes them, and so is the log.
         let own = [self.workspace.team_root(), self.workspace.coordinator_socket().with_file_name("")];
-        own.iter().for_each(|it| watcher.watch(it));
+        for dir in &own {
+            watcher.watch(dir);
+        }
         watcher.watch_anew(&self.workspace.logs());
         let mut server: Option<(u32, tokio::task::JoinHandle<()>)> = None;
         let mut processes: BTreeMap<u32, tokio::task::JoinHandle<()>> = BTreeMap::new();

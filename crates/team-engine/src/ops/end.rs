@@ -104,7 +104,9 @@ impl Engine {
         for seat in &own {
             process::signal(seat, Signal::SIGTERM);
         }
-        own.iter().for_each(|it| process::wait_for_end(it, ENDS));
+        for seat in &own {
+            process::wait_for_end(seat, ENDS);
+        }
         let left = own.iter().filter(|it| process::is_alive(it)).count();
         // The last team takes the server with it.
         let is_last = teams.iter().filter(|(it, _)| *it != key).all(|(_, it)| claimed(it).is_empty());
