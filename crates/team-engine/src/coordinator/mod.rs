@@ -169,7 +169,7 @@ impl Running {
     async fn go(&mut self, listener: tokio::net::UnixListener) -> Result<(), EngineError> {
         let (wake, mut woken) = mpsc::channel::<()>(1);
         let (ask, mut asked) = mpsc::channel::<Asked>(64);
-        let mut watcher = Watches::new(wake.clone())?;
+        let mut watcher = Watches::new(wake.clone(), self.workspace.coordinator_socket())?;
         // Its id and the sockets are put back where somebody removes them, and so is the log.
         let own = [self.workspace.team_root(), self.workspace.coordinator_socket().with_file_name("")];
         for dir in &own {

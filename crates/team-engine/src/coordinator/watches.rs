@@ -23,6 +23,11 @@ impl Inode {
     }
 }
 
+/// Beside the socket nothing is news: there lies what this process writes itself, such as its own complaints.
+fn is_news(path: &Path, socket: &Path) -> bool {
+    path == socket || path.parent() != socket.parent()
+}
+
 /// Directories that wake the coordinator when something in them changes.
 pub(super) struct Watches {
     watcher: notify::RecommendedWatcher,
@@ -32,10 +37,13 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    pub(super) fn new(wake: mpsc::Sender<()>) -> Result<Self, EngineError> {
+    pub(super) fn new(wake: mpsc::Sender<()>, socket: PathBuf) -> Result<Self, EngineError> {
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Being read is no news: this process would wake itself.
-            let news = event.is_ok_and(|it| !matches!(it.kind, EventKind::Access(_)));
+            let news = event.is_ok_and(|it| {
+                let access = matches!(it.kind, EventKind::Access(_));
+                !access && (it.paths.is_empty() || it.paths.iter().any(|path| is_news(path, &socket)))
+            });
             if news {
                 let _ = wake.try_send(());
             }
@@ -66,5 +74,21 @@ impl Watches {
         if self.watcher.watch(dir, RecursiveMode::NonRecursive).is_ok() {
             self.dirs.insert(dir.to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_coordinator_writes_beside_its_socket_does_not_wake_it() {
+        let socket = Path::new("/state/id/c");
+        let is = |path: &str| is_news(Path::new(path), socket);
+        assert!(is("/state/id/c"));
+        assert!(is("/ws/.team/logs/events.jsonl"));
+        assert!(is("/state/id/seats/current/w1/fake-home/sessions/1.json"));
+        assert!(!is("/state/id/coordinator.log"));
+        assert!(!is("/state/id/snapshot-mark.1-1.new"));
     }
 }
