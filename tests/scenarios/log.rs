@@ -229,6 +229,28 @@ fn a_log_that_is_removed_under_a_running_team_comes_back() {
 }
 
 #[test]
+fn a_log_that_is_emptied_under_a_running_team_goes_on() {
+    let crew = Crew::started(&["w1"]);
+    crew.ask("w1", "before");
+    let (pid, before) = (crew.status()["agents"]["w1"]["session"]["pid"].clone(), crew.ws.events().len());
+    fs::write(crew.ws.path().join(".team/logs/events.jsonl"), "").expect("it is writable");
+    crew.ws.wait_until("the log goes on", || !crew.ws.events().is_empty(), SOON);
+    crew.ask("w1", "after");
+    assert_eq!(crew.status()["agents"]["w1"]["session"]["pid"], pid);
+    let lost = crew.events_of("log.damaged");
+    assert_eq!(lost[0]["event"]["from"], 1, "{lost:?}");
+    assert!(lost[0]["event"]["to"].as_u64() >= Some(before as u64), "{lost:?}");
+    assert_whole(&crew.ws.events());
+    crew.ws.ok(["shutdown"]);
+    // And that of a stopped one.
+    fs::write(crew.ws.path().join(".team/logs/events.jsonl"), "").expect("it is writable");
+    assert_eq!(crew.status()["state"], "stopped");
+    crew.ws.ok(["restart", "--headless"]);
+    crew.ask("w1", "and again");
+    crew.finish();
+}
+
+#[test]
 fn a_known_workspace_without_its_log_is_refused_and_not_begun_anew() {
     let crew = Crew::started(&["w1"]);
     crew.ws.ok(["shutdown"]);
@@ -236,6 +258,13 @@ fn a_known_workspace_without_its_log_is_refused_and_not_begun_anew() {
     let output = crew.ws.run(["quick-start", "--headless"]);
     assert_ne!(output.code, Some(0), "{}", output.snapshot());
     assert!(!crew.ws.path().join(".team/logs/events.jsonl").exists());
+    fs::create_dir_all(crew.ws.path().join(".team/logs")).expect("it is writable");
+    let lock = crew.ws.state_directory().expect("it has state").join("locks/log.lock");
+    fs::write(crew.ws.path().join(".team/logs/events.jsonl"), "").expect("it is writable");
+    fs::remove_file(lock).expect("it is there");
+    let doctor = crew.ws.run(["doctor"]);
+    assert_eq!(doctor.code, Some(3), "{}", doctor.snapshot());
+    assert!(doctor.stdout.contains("is gone"), "{}", doctor.snapshot());
     crew.finish();
 }
 

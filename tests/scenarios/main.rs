@@ -6,6 +6,7 @@ mod cli;
 mod dialogs;
 mod ends;
 mod faults;
+mod identity;
 mod json;
 mod leader;
 mod log;

@@ -235,6 +235,45 @@ fn a_copied_workspace_commands_nothing_of_the_original() {
 }
 
 #[test]
+fn an_address_may_have_colons_in_its_path() {
+    let crew = crew_in(TestWorkspace::named("co::lon"), &["w1"]);
+    let address = format!("{}::current/w1", crew.ws.path().display());
+    crew.ws.ok(["send", &address, "from beside", "--wait", "answered", "--timeout", "20"]);
+    crew.ws.ok(["shutdown"]);
+    crew.finish();
+}
+
+#[test]
+fn what_the_files_mean_is_said_also_where_it_cannot_be_kept() {
+    let crew = Crew::written(&["w1"]);
+    // Nothing can be written over a directory.
+    fs::create_dir(crew.ws.path().join(".team/current/spec.json")).expect("it is writable");
+    let output = crew.ws.run(["compile"]);
+    assert_eq!(output.code, Some(0), "{}", output.snapshot());
+    assert!(output.stdout.contains("w1"), "{}", output.snapshot());
+    assert!(output.stderr.contains("`spec.json` could not be written"), "{}", output.snapshot());
+    crew.finish();
+}
+
+#[test]
+fn a_path_that_is_no_text_is_refused_before_anything_is_written() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let ws = TestWorkspace::new();
+    let odd = ws.root().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    fs::create_dir_all(odd.join("agents")).expect("it is writable");
+    fs::write(odd.join("agents/w1.md"), "---\nname: w1\nprovider: fake\n---\n\nWork.\n")
+        .expect("it is writable");
+    for verb in [vec!["init"], vec!["quick-start", "--headless"]] {
+        let output = ws.run_in(&odd, &verb);
+        assert_ne!(output.code, Some(0), "{}", output.snapshot());
+        assert!(output.stderr.contains("is not UTF-8"), "{}", output.snapshot());
+    }
+    assert!(!odd.join(".team").exists());
+    fs::remove_dir_all(odd).expect("it is ours");
+    ws.finish();
+}
+
+#[test]
 fn a_moved_workspace_goes_on() {
     let crew = Crew::started(&["w1"]);
     crew.ask("w1", "before the move");
@@ -243,7 +282,13 @@ fn a_moved_workspace_goes_on() {
     fs::rename(crew.ws.path(), &moved).expect("it can be moved");
     // The program itself sits in a folder that has another name now; what it is told still reaches it.
     let output =
-        crew.ws.run_in(&moved, ["send", "w1", "after the move", "--wait", "submitted", "--timeout", "20"]);
+        crew.ws.run_in(&moved, ["send", "w1", "after the move", "--wait", "answered", "--timeout", "20"]);
+    assert_eq!(output.code, Some(0), "{}", output.snapshot());
+    let task = "fake: report summary=\"from the new place\"";
+    let asked = ["send", "--watch-result", "w1", task, "--wait", "answered", "--timeout", "20"];
+    let output = crew.ws.run_in(&moved, asked);
+    assert_eq!(output.code, Some(0), "{}", output.snapshot());
+    let output = crew.ws.run_in(&moved, ["wait", "--task", "1", "--timeout", "20"]);
     assert_eq!(output.code, Some(0), "{}", output.snapshot());
     let status = crew.ws.run_in(&moved, ["status", "--json"]);
     let status: Value = serde_json::from_str(&status.stdout).expect("it is JSON");

@@ -87,6 +87,14 @@ pub enum EngineError {
     /// The coordinator could not be started or did not answer.
     #[error("the coordinator {0}")]
     Coordinator(String),
+    /// A disk is full.
+    #[error("{message}")]
+    NoRoom {
+        /// What could not be done, and which disk it is.
+        message: String,
+        /// What to do.
+        hint: Option<String>,
+    },
     /// What was wanted has not happened yet.
     #[error("{message}")]
     NotYet {
@@ -134,6 +142,7 @@ impl EngineError {
             | Self::NoProgramFor { .. }
             | Self::Coordinator(_)
             | Self::SeatFile(_)
+            | Self::NoRoom { .. }
             | Self::Io { .. } => ErrorKind::Environment,
             Self::NotYet { .. } => ErrorKind::NotYet,
             Self::Died(_) => ErrorKind::Bug,
@@ -158,6 +167,7 @@ impl EngineError {
             Self::Gone { .. } => "not_found",
             Self::Coordinator(_) => "coordinator",
             Self::NotYet { .. } => "not_yet",
+            Self::NoRoom { .. } => "no_space",
             Self::Died(_) => "failpoint",
             Self::Usage { .. } => "usage",
             Self::Io { .. } => "io",
@@ -212,7 +222,7 @@ impl EngineError {
             Self::Coordinator(_) => {
                 Some("run `team-agent coordinator --foreground` to see what it says".to_owned())
             }
-            Self::Usage { hint, .. } | Self::NotYet { hint, .. } => hint.clone(),
+            Self::Usage { hint, .. } | Self::NotYet { hint, .. } | Self::NoRoom { hint, .. } => hint.clone(),
             Self::Gone { .. } => Some("run `team-agent doctor` to see whether the log is whole".to_owned()),
             Self::SeatFile(_) => Some("run `team-agent restart` to start its agent anew".to_owned()),
             Self::Io { path, source, .. } => io_hint(path, source),

@@ -8,18 +8,27 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::error::EngineError;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, check_private};
 
 /// How long a command waits for the coordinator's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// How often a request is made of coordinators that end before they read it.
 const TRIES: u32 = 5;
+
+/// A coordinator that ran for so long is none that cannot stay.
+const STAYED: Duration = Duration::from_secs(10);
+
+/// So many that do not stay are followed at once; then the pauses grow.
+const AT_ONCE: u32 = 3;
+
+/// The first pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connects to the coordinator of a workspace, if one listens.
 pub fn connect(workspace: &Workspace) -> Option<UnixStream> {
@@ -65,6 +74,7 @@ fn wait(time: Duration) {
 
 /// Starts a coordinator detached from this process and returns its first word: `ready`, `busy` or an error.
 fn start(workspace: &Workspace, failpoint: bool) -> Result<String, EngineError> {
+    check_private(&workspace.state_dir)?;
     let program = self_exe();
     let log = workspace.state_dir.join("coordinator.log");
     let failed = |doing, path: &PathBuf| {
@@ -136,7 +146,8 @@ pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<ser
                 });
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(EngineError::Coordinator(format!("did not answer: {error}")));
+                let message = "the coordinator does not answer; what was asked happens once it goes on";
+                return Err(EngineError::NotYet { message: message.to_owned(), hint: None });
             }
             // One that ends answers what it has carried out: this was not.
             Ok(_) => {}
@@ -151,13 +162,20 @@ pub fn request(workspace: &Workspace, request: &serde_json::Value) -> Result<ser
 pub struct Guardian {
     workspace: Workspace,
     stream: Option<UnixStream>,
+    /// Since when it is connected, or was before it lost it.
+    since: Instant,
+    /// How often a coordinator was missing, or ended soon, without one in between that stayed.
     tries: u32,
+    /// Not to be started again before.
+    pause_ends: Instant,
 }
 
 impl Guardian {
     /// Begins to watch.
     pub fn new(workspace: &Workspace) -> Self {
-        Self { workspace: workspace.clone(), stream: connect(workspace), tries: 0 }
+        let now = Instant::now();
+        let stream = connect(workspace);
+        Self { workspace: workspace.clone(), stream, since: now, tries: 0, pause_ends: now }
     }
 
     /// The socket whose end tells that the coordinator is gone.
@@ -167,7 +185,8 @@ impl Guardian {
 
     /// When to look again without a word from the socket.
     pub fn timeout(&self) -> Option<Duration> {
-        self.stream.is_none().then(|| Duration::from_millis(50 << self.tries.min(6)))
+        let left = self.pause_ends.saturating_duration_since(Instant::now());
+        self.stream.is_none().then(|| left.max(Duration::from_millis(1)))
     }
 
     /// Looks whether the coordinator is still there, and starts a successor if it is not.
@@ -185,16 +204,23 @@ impl Guardian {
     pub fn tend(&mut self, lost: bool) {
         if lost {
             self.stream = None;
-            self.tries = 0;
+            // One that stayed was none of those that cannot stay.
+            if self.since.elapsed() >= STAYED {
+                self.tries = 0;
+            }
+            self.pause_ends = Instant::now() + pause_after(self.tries);
         } else if self.stream.is_some() {
             return;
         }
-        self.stream = connect(&self.workspace);
-        if self.stream.is_some() {
-            self.tries = 0;
+        if Instant::now() < self.pause_ends {
             return;
         }
         self.tries += 1;
+        self.pause_ends = Instant::now() + pause_after(self.tries).max(FIRST_PAUSE);
+        self.join(connect(&self.workspace));
+        if self.stream.is_some() {
+            return;
+        }
         // One of the seats of this workspace starts the successor; the others wait for it.
         let path = self.workspace.state_dir.join("locks/starter");
         let Ok(file) = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path) else {
@@ -204,6 +230,33 @@ impl Guardian {
         if connect(&self.workspace).is_none() {
             let _ = start(&self.workspace, false);
         }
-        self.stream = connect(&self.workspace);
+        self.join(connect(&self.workspace));
+    }
+
+    fn join(&mut self, stream: Option<UnixStream>) {
+        self.stream = stream;
+        self.since = Instant::now();
+    }
+}
+
+/// How long nobody starts another coordinator after so many that did not stay.
+fn pause_after(tries: u32) -> Duration {
+    match tries.checked_sub(AT_ONCE) {
+        None => Duration::ZERO,
+        Some(more) => FIRST_PAUSE * 2_u32.pow(more.min(9)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_stay_is_started_ever_more_rarely() {
+        let pauses: Vec<Duration> = (0..20).map(pause_after).collect();
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses[0], Duration::ZERO);
+        assert!(pauses[8] > Duration::from_secs(1));
+        assert!(pauses[19] > Duration::from_secs(20) && pauses[19] < Duration::from_secs(60));
     }
 }

@@ -96,6 +96,20 @@ pub fn identify(pid: u32) -> Option<ProcessIdentity> {
     Some(ProcessIdentity { pid, start: stat.start, boot: boot_id().to_owned(), namespace: namespace() })
 }
 
+/// Where an open directory lies now.
+#[cfg(target_os = "linux")]
+pub(crate) fn path_of(dir: &std::fs::File) -> Option<std::path::PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).ok()?;
+    path.is_dir().then_some(path)
+}
+
+/// Where an open directory lies now.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn path_of(_dir: &std::fs::File) -> Option<std::path::PathBuf> {
+    None
+}
+
 /// Identifies this process.
 pub fn this_process() -> ProcessIdentity {
     let pid = std::process::id();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use team_journal::{
-    BodyRef, Cursor, Draft, FreeFields, Guard, Journal, LogFact, Options, Payload, Places, Redactor,
+    BodyRef, Cursor, Draft, FreeFields, Guard, Journal, LogFact, Options, Payload, Places, Priority, Redactor,
 };
 use team_model::{Body, By, Event, FOLD_FORMAT, State, TeamKey};
 
@@ -233,6 +233,29 @@ impl Store {
         team: Option<&TeamKey>,
         decide: impl FnOnce(&State) -> Result<(Vec<Event>, T), Refusal>,
     ) -> Result<T, EngineError> {
+        self.decide_as(Priority::Intent, now, by, team, decide)
+    }
+
+    /// Carries a decision out like [`Store::decide`] that is also carried out when little space is left: something that
+    /// has happened, or an end.
+    pub fn conclude<T>(
+        &mut self,
+        now: DateTime<Utc>,
+        by: &By,
+        team: Option<&TeamKey>,
+        decide: impl FnOnce(&State) -> Result<(Vec<Event>, T), Refusal>,
+    ) -> Result<T, EngineError> {
+        self.decide_as(Priority::Outcome, now, by, team, decide)
+    }
+
+    fn decide_as<T>(
+        &mut self,
+        priority: Priority,
+        now: DateTime<Utc>,
+        by: &By,
+        team: Option<&TeamKey>,
+        decide: impl FnOnce(&State) -> Result<(Vec<Event>, T), Refusal>,
+    ) -> Result<T, EngineError> {
         self.refresh()?;
         let Self { journal, cursor, state, folded } = self;
         let mut guard = journal.lock(COMMAND_WAIT)?;
@@ -250,7 +273,7 @@ impl Store {
         if events.is_empty() {
             return Ok(value);
         }
-        guard.append(now, drafts(by, team, events))?;
+        guard.append_as(priority, now, drafts(by, team, events))?;
         catch_up(&guard, state)?;
         guard.unlock_and_sync()?;
         Ok(value)

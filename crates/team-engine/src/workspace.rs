@@ -2,17 +2,15 @@
 //!
 //! `.team/id` names the workspace. Its state directory lies outside every agent's writable roots and holds a record of
 //! the machine and the inode of `.team`: a workspace that was moved keeps its state, one that was copied, or whose state
-//! is gone, gets a new id. `.team/` can be written by agents: where it says that its state is, is believed only when
-//! nothing else is known.
+//! is gone, gets a new id. Which one it is says `identity`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
+use crate::identity::{self, Found, Record, read_record};
 use crate::process;
 
 pub use crate::discover::discover;
@@ -29,6 +27,9 @@ pub enum WorkspaceError {
     /// A given directory is none.
     #[error("`{0}` is not a directory")]
     NotADirectory(PathBuf),
+    /// Its path cannot be written into the log.
+    #[error("the path of the workspace is not UTF-8: `{}`", .0.display())]
+    NotUtf8(PathBuf),
     /// The state directory is not private.
     #[error("state directory `{path}` {what}")]
     Unsafe {
@@ -36,6 +37,14 @@ pub enum WorkspaceError {
         path: PathBuf,
         /// What is wrong with it.
         what: &'static str,
+    },
+    /// It is another user's.
+    #[error("the team in `{root}` is another user's: its state is in `{state}`")]
+    NotOurs {
+        /// The workspace.
+        root: PathBuf,
+        /// Its state directory.
+        state: PathBuf,
     },
     /// No home directory is known.
     #[error("there is no home directory for the state of this workspace")]
@@ -58,23 +67,15 @@ impl WorkspaceError {
         match self {
             Self::NoTeam(_) => Some("run `team-agent init` to create one".to_owned()),
             Self::NotADirectory(_) => Some("give a directory with `--workspace DIR`".to_owned()),
+            Self::NotUtf8(_) => Some("rename the directory, or work in another one".to_owned()),
             Self::Unsafe { path, .. } => {
                 Some(format!("run `chmod 700 '{}'`, or move it away", path.display()))
             }
+            Self::NotOurs { .. } => Some("run it as that user, or work on a copy of your own".to_owned()),
             Self::NoHome => Some("set HOME or XDG_STATE_HOME".to_owned()),
             Self::Io { .. } => None,
         }
     }
-}
-
-/// What the state directory says of its workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
-    id: String,
-    machine: String,
-    device: u64,
-    inode: u64,
-    path: PathBuf,
 }
 
 /// A workspace and its places.
@@ -128,27 +129,16 @@ impl Workspace {
         let root = absolute(root)?;
         let team_root = root.join(".team");
         let meta = fs::metadata(&team_root).map_err(|_| WorkspaceError::NoTeam(root.clone()))?;
-        let Some(named) = read_id(&team_root) else {
-            let state_dir = state_root()?.join("new");
-            return Ok(Self { root, id: String::new(), state_dir, copied_from: None, exists: false });
-        };
-        let state_dir = state_of(&named, &root)?;
-        let same = match read_record(&state_dir) {
-            Some(record) => record.is_of(&meta),
-            // What its log tells of can only be acted on by those who know the state that goes with it.
-            None => !team_root.join("logs/events.jsonl").exists(),
-        };
-        if !same {
-            let state_dir = state_root()?.join("new");
-            return Ok(Self {
-                root,
-                id: String::new(),
-                state_dir,
-                copied_from: Some(named.id),
-                exists: true,
-            });
+        let exists = team_root.join("id").exists();
+        match identity::find(&root, &meta)? {
+            Found::Same { id, state_dir } => {
+                Ok(Self { root, id, state_dir, copied_from: None, exists: true })
+            }
+            Found::New { copied_from } => {
+                let state_dir = state_root()?.join("new");
+                Ok(Self { root, id: String::new(), state_dir, copied_from, exists })
+            }
         }
-        Ok(Self { root, id: named.id, state_dir, copied_from: None, exists: true })
     }
 
     /// Opens a workspace for writing: makes `.team/`, the id and the state directory where they are missing.
@@ -163,12 +153,11 @@ impl Workspace {
             let state_dir = state_root()?.join(&id);
             let workspace = Self { root, id, state_dir, copied_from: seen.copied_from, exists: true };
             workspace.make_state_dir(&meta)?;
-            // Two at once: the one whose id file is there first wins.
             let file = team_root.join("id");
-            let text = format!("{}\nstate {}\n", workspace.id, workspace.state_dir.display());
-            if workspace.copied_from.is_some() {
-                write(&file, &text, 0o644)?;
-            } else if let Err(error) = write_new(&file, &text) {
+            if seen.exists {
+                workspace.keep_id()?;
+            } else if let Err(error) = write_new(&file, &workspace.id_text()) {
+                // Two at once: the one whose id file is there first wins.
                 let _ = fs::remove_dir_all(&workspace.state_dir);
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     return Self::open(&workspace.root);
@@ -178,19 +167,27 @@ impl Workspace {
             return Ok(workspace);
         }
         seen.make_state_dir(&meta)?;
+        seen.keep_id()?;
         Ok(Self { exists: true, ..seen })
+    }
+
+    fn id_text(&self) -> String {
+        format!("{}\nstate {}\n", self.id, self.state_dir.display())
+    }
+
+    /// Sees to it that `.team/id` says who this is: agents, and `git clean`, may have changed or removed it.
+    pub fn keep_id(&self) -> Result<(), WorkspaceError> {
+        let (file, text) = (self.team_root().join("id"), self.id_text());
+        if fs::read(&file).is_ok_and(|it| it == text.as_bytes()) {
+            return Ok(());
+        }
+        write(&file, &text, 0o644)
     }
 
     fn make_state_dir(&self, meta: &fs::Metadata) -> Result<(), WorkspaceError> {
         make_dir(&self.state_dir, 0o700)?;
         check_private(&self.state_dir)?;
-        let record = Record {
-            id: self.id.clone(),
-            machine: process::machine_id(),
-            device: meta.dev(),
-            inode: meta.ino(),
-            path: self.root.clone(),
-        };
+        let record = Record::of(&self.id, meta, &self.root);
         if read_record(&self.state_dir).as_ref() != Some(&record) {
             let text = serde_json::to_string(&record).unwrap_or_default();
             write(&self.state_dir.join("workspace.json"), &text, 0o600)?;
@@ -220,17 +217,10 @@ impl Workspace {
     /// Lists the other workspaces of this user that have a state directory: id and path.
     pub fn others(&self) -> Vec<(String, PathBuf)> {
         let beside = self.state_dir.parent().map(Path::to_owned);
-        let roots: BTreeSet<PathBuf> =
-            [state_root().ok(), usual_state_root(), beside].into_iter().flatten().collect();
-        let entries = roots.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().filter_map(Result::ok);
-        let found: BTreeMap<String, PathBuf> = entries
-            .filter_map(|it| {
-                let path = it.path();
-                let is_pointer = path.extension().is_some_and(|it| it == "at");
-                read_record(&if is_pointer { fs::read_to_string(&path).ok()?.into() } else { path })
-            })
-            .filter(|it| it.id != self.id)
-            .map(|it| (it.id, it.path))
+        let found: BTreeMap<String, PathBuf> = identity::records(beside)
+            .into_iter()
+            .filter(|(_, it)| it.id != self.id)
+            .map(|(_, it)| (it.id, it.path))
             .collect();
         found.into_iter().collect()
     }
@@ -239,7 +229,13 @@ impl Workspace {
     pub fn present_root(state_dir: &Path, before: &Path) -> PathBuf {
         let Some(record) = read_record(state_dir) else { return before.to_owned() };
         let is_there = |root: &Path| fs::metadata(root.join(".team")).is_ok_and(|meta| record.is_of(&meta));
-        if is_there(before) || !is_there(&record.path) { before.to_owned() } else { record.path.clone() }
+        if is_there(before) {
+            return before.to_owned();
+        }
+        // Moved just now, it may be around this process, which went with it.
+        let here = || std::env::current_dir().ok()?.ancestors().find(|it| is_there(it)).map(Path::to_owned);
+        let known = Some(record.path.clone()).filter(|it| is_there(it));
+        known.or_else(here).unwrap_or_else(|| before.to_owned())
     }
 
     /// Makes the directory of the sockets, where they do not fit into the state directory.
@@ -253,12 +249,16 @@ impl Workspace {
         Ok(())
     }
 
-    /// Takes away what a coordinator that ends leaves outside the state directory.
+    /// Takes away what a coordinator that ends leaves of its sockets.
     pub fn clear_socket_dir(&self) {
+        // Nobody listens any more: tmux leaves its socket behind.
+        if let Ok(tmux) = self.tmux_socket()
+            && std::os::unix::net::UnixStream::connect(&tmux).is_err()
+        {
+            let _ = fs::remove_file(tmux);
+        }
         let socket = self.coordinator_socket();
         if let Some(dir) = socket.parent().filter(|it| *it != self.state_dir) {
-            // Nobody listens any more: tmux leaves its socket behind.
-            let _ = fs::remove_file(dir.join("tmux"));
             let _ = fs::remove_dir(dir);
         }
     }
@@ -266,70 +266,15 @@ impl Workspace {
     /// Says whether the coordinator's socket lies where nobody else can put one.
     pub fn is_socket_ours(&self) -> bool {
         let socket = self.coordinator_socket();
-        socket.parent().is_some_and(|dir| {
-            dir == self.state_dir || dir.parent().into_iter().chain([dir]).all(|it| check_private(it).is_ok())
-        })
+        let elsewhere = socket.parent().filter(|dir| *dir != self.state_dir);
+        let dirs = elsewhere.into_iter().flat_map(|dir| dir.parent().into_iter().chain([dir]));
+        dirs.chain([self.state_dir.as_path()]).all(|it| check_private(it).is_ok())
     }
-}
-
-/// Finds the state directory of an id: where this environment keeps state, where a pointer in the usual place says, or,
-/// for whoever comes without any home, where the workspace itself says.
-fn state_of(named: &Named, root: &Path) -> Result<PathBuf, WorkspaceError> {
-    let here = state_root()?.join(&named.id);
-    if read_record(&here).is_some() {
-        return Ok(here);
-    }
-    if let Some(usual) = usual_state_root() {
-        let pointed = fs::read_to_string(usual.join(format!("{}.at", named.id))).ok().map(PathBuf::from);
-        let candidates = [Some(usual.join(&named.id)), pointed];
-        if let Some(dir) = candidates.into_iter().flatten().find(|it| is_acceptable(it, root, &named.id)) {
-            return Ok(dir);
-        }
-    }
-    let said = named.state.clone().filter(|it| is_homeless() && is_acceptable(it, root, &named.id));
-    Ok(said.unwrap_or(here))
-}
-
-fn is_homeless() -> bool {
-    std::env::var_os("HOME").is_none_or(|it| it.is_empty())
 }
 
 /// Where state is without `XDG_STATE_HOME`.
-fn usual_state_root() -> Option<PathBuf> {
+pub(crate) fn usual_state_root() -> Option<PathBuf> {
     process::home_dir().map(|it| it.join(".local/state/team-agent"))
-}
-
-impl Record {
-    /// The same inode is the same workspace, wherever it lies; another one at another place is a copy.
-    fn is_of(&self, meta: &fs::Metadata) -> bool {
-        self.inode == meta.ino() && self.device == meta.dev() && self.machine == process::machine_id()
-    }
-}
-
-struct Named {
-    id: String,
-    state: Option<PathBuf>,
-}
-
-fn read_id(team_root: &Path) -> Option<Named> {
-    let text = fs::read_to_string(team_root.join("id")).ok()?;
-    let mut lines = text.lines();
-    let id = lines.next()?.trim().to_owned();
-    let plain = (8..=64).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_alphanumeric());
-    let state = lines.find_map(|it| it.strip_prefix("state ")).map(|it| PathBuf::from(it.trim()));
-    plain.then_some(Named { id, state })
-}
-
-/// A place that is private, knows this workspace, and lies outside of it.
-fn is_acceptable(dir: &Path, root: &Path, id: &str) -> bool {
-    dir.is_absolute()
-        && !dir.starts_with(root)
-        && check_private(dir).is_ok()
-        && read_record(dir).is_some_and(|it| it.id == id)
-}
-
-fn read_record(state_dir: &Path) -> Option<Record> {
-    serde_json::from_str(&fs::read_to_string(state_dir.join("workspace.json")).ok()?).ok()
 }
 
 pub(crate) fn check_private(dir: &Path) -> Result<(), WorkspaceError> {
@@ -387,6 +332,9 @@ pub(crate) fn prepare(root: &Path) -> Result<(), WorkspaceError> {
 
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, WorkspaceError> {
     let found = fs::canonicalize(path).map_err(|_| WorkspaceError::NotADirectory(path.to_owned()))?;
+    if found.to_str().is_none() {
+        return Err(WorkspaceError::NotUtf8(found));
+    }
     if found.is_dir() { Ok(found) } else { Err(WorkspaceError::NotADirectory(path.to_owned())) }
 }
 
@@ -460,13 +408,7 @@ mod tests {
         }
         let meta = fs::metadata(before.join(".team")).unwrap();
         let keep = |path: &Path| {
-            let record = Record {
-                id: "0123456789abcdef".to_owned(),
-                machine: process::machine_id(),
-                device: meta.dev(),
-                inode: meta.ino(),
-                path: path.to_owned(),
-            };
+            let record = Record::of("0123456789abcdef", &meta, path);
             fs::write(state_dir.join("workspace.json"), serde_json::to_string(&record).unwrap()).unwrap();
         };
         keep(&before);

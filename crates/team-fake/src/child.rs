@@ -52,7 +52,11 @@ impl Process {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "empty command"));
         };
         let mut command = Command::new(OsStr::new(program));
-        command.args(rest).current_dir(start.cwd).process_group(0);
+        command.args(rest).process_group(0);
+        // A folder that was moved meanwhile is still the one this process is in.
+        if start.cwd.is_dir() {
+            command.current_dir(start.cwd);
+        }
         if start.scrub {
             command.env_clear();
         }

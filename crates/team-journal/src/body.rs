@@ -35,7 +35,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         }
         make_dir(&self.places.bodies())?;
         write_whole(&path, text.as_bytes(), self.options.sync).map_err(|error| match error {
-            Error::NoSpace { path, .. } => Error::NoSpace { free: self.free(), path },
+            Error::NoSpace { path, .. } => {
+                Error::NoSpace { free: self.free(), needed: text.len() as u64, path }
+            }
             other => other,
         })?;
         Ok(body)

@@ -84,12 +84,14 @@ pub enum Error {
         source: io::Error,
     },
     /// The disk is full, or too full for anything new.
-    #[error("too little space for `{}`: {free} bytes are free", .path.display())]
+    #[error("too little space for `{}`: {free} bytes are free, {needed} are needed", .path.display())]
     NoSpace {
         /// What was to be written.
         path: PathBuf,
         /// What is left.
         free: u64,
+        /// What has to be free, at least.
+        needed: u64,
     },
     /// An event could not be turned into JSON.
     #[error("an event could not be written as JSON")]
@@ -164,7 +166,9 @@ impl Error {
         match source.kind() {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, source },
             io::ErrorKind::PermissionDenied if doing != "read" => Self::ReadOnly { path, source },
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path, free: 0 },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { path, free: 0, needed: 1 }
+            }
             _ => Self::Io { doing, path, source },
         }
     }

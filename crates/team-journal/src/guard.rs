@@ -190,6 +190,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
         if self.journal.restored.load(Ordering::Relaxed) {
             facts.push(LogFact::Restored {});
         }
+        let lost = *locked(&self.journal.lost);
+        facts.extend(lost.map(|(from, to)| LogFact::Damaged { from, to }));
         if size > end.offset {
             self.journal.set_aside(&self.file, end, size)?;
             facts.push(LogFact::TailSetAside { bytes: size - end.offset });
@@ -212,6 +214,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
         if !facts.is_empty() {
             let drafts = facts.into_iter().map(|fact| self.own(fact)).collect();
             self.write(Priority::Outcome, (self.journal.options.clock)(), drafts)?;
+            *locked(&self.journal.lost) = None;
             self.restored = self.journal.restored.swap(false, Ordering::Relaxed);
         } else if known != Some(self.end) {
             self.publish();
@@ -304,7 +307,9 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Guard<'_, B, E> {
                 continue;
             }
             return Err(match Error::io("write", &path, error) {
-                Error::NoSpace { path, .. } => Error::NoSpace { free: self.journal.free(), path },
+                Error::NoSpace { path, .. } => {
+                    Error::NoSpace { free: self.journal.free(), needed: bytes.len() as u64, path }
+                }
                 other => other,
             });
         }

@@ -42,6 +42,8 @@ pub struct Journal<B, E> {
     pub(crate) lent: Mutex<Option<Arc<File>>>,
     /// Whether the active file was restored and no line says so yet.
     pub(crate) restored: AtomicBool,
+    /// The first and the last line of an active file that was emptied, if no line says so yet.
+    pub(crate) lost: Mutex<Option<(u64, u64)>>,
     buffer: Mutex<Vec<u8>>,
     findings: Mutex<Vec<Finding>>,
     pub(crate) indexes: Mutex<HashMap<u64, Index>>,
@@ -129,6 +131,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             writing: Mutex::default(),
             lent: Mutex::default(),
             restored: AtomicBool::new(false),
+            lost: Mutex::default(),
             buffer: Mutex::default(),
             findings: Mutex::default(),
             indexes: Mutex::default(),
@@ -301,12 +304,25 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         }
     }
 
+    /// Whether somebody emptied the active file.
+    pub fn is_emptied(&self) -> bool {
+        fs::metadata(self.places.active()).is_ok_and(|it| it.len() == 0) && self.had_lines()
+    }
+
+    fn had_lines(&self) -> bool {
+        LockFile::peek(&self.places).is_some_and(|known| known.end.is_some())
+    }
+
     fn find_log_id(&self) -> Result<Found> {
         let path = self.places.active();
-        if let Some(file) = open_if_there(&path)?
-            && file.metadata().doing("read", &path)?.len() > 0
-        {
-            return Ok(Found::Log(self.id_in(&file, &path)?));
+        if let Some(file) = open_if_there(&path)? {
+            if file.metadata().doing("read", &path)?.len() > 0 {
+                return Ok(Found::Log(self.id_in(&file, &path)?));
+            }
+            if self.had_lines() {
+                // The next to lock it goes on behind what was lost.
+                return Ok(Found::Log(None));
+            }
         }
         // Between two segments there is a moment without an active file.
         let Some((first, path)) = segment::sealed(&self.places)?.pop_last() else {

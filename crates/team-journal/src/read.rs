@@ -138,8 +138,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             if cursor.segment != before {
                 continue;
             }
-            // A sealed segment without a readable seal: whatever is missing, the next one goes on.
-            let next = if segment.sealed { self.first_behind(before)? } else { None };
+            // A sealed segment without a readable seal, or one that is no more: whatever is missing, the next one goes on.
+            let next = if segment.sealed || report.deleted { self.first_behind(before)? } else { None };
             let Some(next) = next else { break };
             report.skipped += std::mem::take(&mut report.unfinished);
             cursor.segment = next;

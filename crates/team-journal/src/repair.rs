@@ -46,6 +46,7 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     pub(crate) fn open_for_append(&self, lock: &LockFile) -> Result<(Writing, u64)> {
         let path = self.places.active();
         for _ in 0..3 {
+            let mut emptied = false;
             match fs::metadata(&path) {
                 Ok(meta) if meta.len() > 0 => {
                     let id = FileId::of(&meta);
@@ -68,13 +69,13 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
                     };
                     return Ok((Writing { file, id, end }, meta.len()));
                 }
-                Ok(_) => {}
+                Ok(_) => emptied = true,
                 Err(error) if is_absent(&error) => {}
                 Err(error) => return Err(error).doing("read", &path),
             }
             if let Some(file) = self.last_copy()? {
                 self.restore(&file)?;
-            } else if !self.resume_rotation(lock)? {
+            } else if !(self.resume_rotation(lock)? || emptied && self.begin_behind_loss(lock)?) {
                 return Err(self.gone()?);
             }
         }
@@ -204,6 +205,15 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         Ok(true)
     }
 
+    /// Goes on behind the lines of an active file that somebody emptied: they are lost, and their numbers are not given
+    /// out again.
+    fn begin_behind_loss(&self, lock: &LockFile) -> Result<bool> {
+        let Some(known) = lock.known_end() else { return Ok(false) };
+        self.begin_segment(lock, &known, (self.options.clock)())?;
+        *locked(&self.lost) = Some((known.first, known.seq));
+        Ok(true)
+    }
+
     /// Returns an open descriptor of an active file that has lost its name.
     fn last_copy(&self) -> Result<Option<Arc<File>>> {
         let path = self.places.active();
@@ -291,7 +301,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
     pub(crate) fn check_room(&self) -> Result<()> {
         let free = self.free();
         if free < self.options.reserve {
-            return Err(Error::NoSpace { path: self.places.active(), free });
+            let needed = self.options.reserve;
+            return Err(Error::NoSpace { path: self.places.active(), free, needed });
         }
         Ok(())
     }

@@ -31,9 +31,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         let newline = memchr::memchr(b'\n', &bytes)?;
         let (head, state) = (&bytes[..newline], &bytes[newline + 1..]);
         // The cache lies where agents may write; the mark does not.
-        if let Ok(mark) = fs::read_to_string(self.places.snapshot_mark())
-            && mark.trim() != sha256_hex(head)
-        {
+        let mark = fs::read_to_string(self.places.snapshot_mark()).ok();
+        if mark.as_ref().is_some_and(|it| it.trim() != sha256_hex(head)) {
             return None;
         }
         let head: Head = serde_json::from_slice(head).ok()?;
@@ -42,7 +41,8 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
             && head.format == format
             && head.bytes == state.len() as u64
             && head.sha256 == sha256_hex(state)
-            && self.is_position(&head.cursor).unwrap_or(false);
+            && (self.is_position(&head.cursor).unwrap_or(false)
+                || (mark.is_some() && self.is_lost(&head.cursor).unwrap_or(false)));
         if !fits {
             return None;
         }
@@ -67,6 +67,15 @@ impl<B: Serialize + DeserializeOwned + Clone, E: Payload> Journal<B, E> {
         self.options.fail_at("snapshot:between")?;
         // Not forced to the disk: after a power failure the hash tells.
         write_parts(&self.places.snapshot(), &[&head, b"\n", &state], false)
+    }
+
+    /// Whether the segment of a position is gone, with all before it: then only this cache knows what was in it.
+    fn is_lost(&self, cursor: &Cursor) -> Result<bool> {
+        if !segment::sealed(&self.places)?.is_empty() {
+            return Ok(false);
+        }
+        let active = segment::Segment::open_active(&self.places, self.options.version)?;
+        Ok(active.map_or(cursor.seq > 0, |it| it.first > cursor.seq))
     }
 
     /// Whether a line with the cursor's seq and hash ends at its offset.

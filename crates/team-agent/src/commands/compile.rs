@@ -20,6 +20,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CompileArgs) -> Result<u8, 
     let dir = args.dir.as_ref().map(|it| std::fs::canonicalize(it).unwrap_or_else(|_| it.clone()));
     let team = context.shared.team.as_deref();
     let compiled = ops::compile(&context.root(), dir.as_deref(), if dir.is_some() { None } else { team })?;
+    if let Some(why) = &compiled.not_written {
+        ui.say(why);
+    }
     Ok(ui.answer(&compiled, None, |ui| {
         ui.line(&format!(
             "Team {} ({}), tmux session {}",

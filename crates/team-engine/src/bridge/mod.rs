@@ -261,7 +261,9 @@ impl Running {
         }
         match fact {
             // Without the note nobody can answer from outside; that it asks is told all the same.
-            Fact::ApprovalRequested { tool, input_summary, tool_use_id: Some(key), .. } if answers::is_key(key) => {
+            Fact::ApprovalRequested { tool, input_summary, tool_use_id: Some(key), .. }
+                if answers::is_key(key) =>
+            {
                 let input = facts::cut(input_summary, facts::QUESTION);
                 let _ = answers::note(&self.seat.seat_dir, key, &Asked { tool: tool.clone(), input });
             }

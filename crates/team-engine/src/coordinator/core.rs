@@ -121,7 +121,7 @@ impl Core {
     ) -> Result<Self, EngineError> {
         let me = process::this_process();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let epoch = store.decide(clock.now(), &By::Log, None, |state| {
+        let epoch = store.conclude(clock.now(), &By::Log, None, |state| {
             let epoch = state.epoch + 1;
             let started = Event::CoordinatorStarted { epoch, process: me.clone(), version: version.clone() };
             Ok((vec![started], epoch))
@@ -310,6 +310,10 @@ impl Core {
         match &mut self.held {
             None => self.held = journal.hold().ok(),
             Some(held) => {
+                if journal.is_emptied() {
+                    // What was in it is lost, but what is true now is known here.
+                    self.store.save_snapshot()?;
+                }
                 journal.check_and_restore(held, Duration::from_secs(5))?;
             }
         }
@@ -378,7 +382,7 @@ impl Core {
         let by = self.by();
         self.fail.pass("exit", "before")?;
         let server_alive = self.seen.server_alive;
-        let done = self.store.decide(self.clock.now(), &by, None, |state| {
+        let done = self.store.conclude(self.clock.now(), &by, None, |state| {
             if state.epoch > epoch {
                 return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
             }
@@ -406,7 +410,7 @@ impl Core {
     pub(super) fn record(&mut self, team: Option<&TeamKey>, events: Vec<Event>) -> Result<(), EngineError> {
         let by = self.by();
         let epoch = self.epoch;
-        self.store.decide(self.clock.now(), &by, team, |state| {
+        self.store.conclude(self.clock.now(), &by, team, |state| {
             if state.epoch > epoch {
                 return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
             }
@@ -422,7 +426,7 @@ impl Core {
     ) -> Result<T, EngineError> {
         let by = self.by();
         let epoch = self.epoch;
-        self.store.decide(self.clock.now(), &by, team, |state| {
+        self.store.conclude(self.clock.now(), &by, team, |state| {
             if state.epoch > epoch {
                 return Err(Refusal::new("fenced", "a newer coordinator has taken over"));
             }

@@ -17,6 +17,7 @@ mod plan;
 mod records;
 mod seen;
 mod socket;
+mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -27,7 +28,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
-use notify::{EventKind, RecursiveMode, Watcher as _};
 use team_tmux::{Endpoint, Tmux};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -36,16 +36,20 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::core::{Core, Processes, RealProcesses, Round};
 pub use plan::{Action, Blocked, Lane, Observed, Plan, SeatKey, Seen, Typed, TypingTimes, plan};
 pub use socket::{Answer, Request};
+use watches::{Inode, Watches};
 
 use crate::clock::{Clock, RealClock};
 use crate::error::EngineError;
 use crate::failpoint::Failpoints;
 use crate::process::{self, search_path};
+use crate::room;
 use crate::store::Store;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// How long a coordinator that has nothing to do waits for a first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// The first pause after which something is tried again for which a disk had no room; each is twice as long.
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 /// How often in a row tmux may refuse a call before what is to be started has failed.
 const REFUSED: u32 = 15;
 
@@ -120,6 +124,7 @@ pub fn run(root: &Path, announce: &mut dyn FnMut(&str)) -> Result<Outcome, Engin
             path: path.clone(),
             socket: Inode::of_path(&socket_path),
             team: Inode::of_path(&workspace.team_root()),
+            held: std::fs::File::open(workspace.team_root()).ok(),
         };
         let mut running = Running { core, clock, workspace: workspace.clone(), place };
         let done = running.go(listener).await;
@@ -151,21 +156,8 @@ struct Place {
     lock: Option<Inode>,
     socket: Option<Inode>,
     team: Option<Inode>,
-}
-
-/// A file, whatever its name.
-#[derive(PartialEq, Eq)]
-struct Inode(u64, u64);
-
-impl Inode {
-    fn of(meta: std::io::Result<std::fs::Metadata>) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt as _;
-        meta.ok().map(|it| Self(it.dev(), it.ino()))
-    }
-
-    fn of_path(path: &Path) -> Option<Self> {
-        Self::of(std::fs::symlink_metadata(path))
-    }
+    /// `.team`, by which it is found wherever it goes.
+    held: Option<std::fs::File>,
 }
 
 /// A request and the way back.
@@ -179,29 +171,38 @@ impl Running {
     async fn go(&mut self, listener: tokio::net::UnixListener) -> Result<(), EngineError> {
         let (wake, mut woken) = mpsc::channel::<()>(1);
         let (ask, mut asked) = mpsc::channel::<Asked>(64);
-        let mut watcher = Watches::new(wake.clone())?;
-        watcher.watch(&self.workspace.logs());
+        let mut watcher = Watches::new(wake.clone(), self.workspace.coordinator_socket())?;
+        // Its id and the sockets are put back where somebody removes them, and so is the log.
+        let own = [self.workspace.team_root(), self.workspace.coordinator_socket().with_file_name("")];
+        for dir in &own {
+            watcher.watch(dir);
+        }
+        watcher.watch_anew(&self.workspace.logs());
         let mut server: Option<(u32, tokio::task::JoinHandle<()>)> = None;
         let mut processes: BTreeMap<u32, tokio::task::JoinHandle<()>> = BTreeMap::new();
-        // Seats hold a connection open for as long as this process lives.
         let unanswered = Arc::new(AtomicUsize::new(0));
-        let counted = unanswered.clone();
-        let accept = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, ask.clone(), counted.clone()));
-            }
-        });
+        let mut accept = tokio::spawn(accept_all(listener, ask.clone(), unanswered.clone()));
         // Whoever started this one may have something to ask although no team runs.
         self.core.stay_until(Some(self.clock.elapsed() + FIRST_REQUEST));
         let mut refused = 0;
+        let mut full = 0;
         let result = loop {
             // A workspace that was moved is served by one that knows where it is.
             if self.has_moved() {
+                self.follow_move();
                 break Ok(());
+            }
+            if let Err(error) = self.workspace.keep_id() {
+                tracing::warn!("{}", crate::error::whole(&error));
+            }
+            if let Some(listener) = self.listen_again() {
+                accept.abort();
+                accept = tokio::spawn(accept_all(listener, ask.clone(), unanswered.clone()));
             }
             let round = match self.core.round() {
                 Ok(round) => {
                     refused = 0;
+                    full = 0;
                     round
                 }
                 Err(EngineError::Refused(refusal)) if refusal.code == "fenced" => break Ok(()),
@@ -226,10 +227,23 @@ impl Running {
                     }
                     Round { wake: Some(self.clock.elapsed() + Duration::from_millis(200)), exit: false }
                 }
+                // Nothing is gained by ending: the successor could write as little.
+                Err(error) if room::is_lacking(&error) => {
+                    if full == 0 {
+                        tracing::warn!("waits for room: {}", crate::error::whole(&error));
+                    }
+                    full += 1;
+                    let pause = FULL_PAUSE * 2_u32.pow(full.min(6));
+                    Round { wake: Some(self.clock.elapsed() + pause), exit: false }
+                }
                 Err(error) => break Err(error),
             };
             if round.exit || !self.still_ours() {
                 break Ok(());
+            }
+            if watcher.watch_anew(&self.workspace.logs()) {
+                // What was written there meanwhile has woken nobody.
+                let _ = wake.try_send(());
             }
             for dir in self.core.watched_dirs().to_vec() {
                 watcher.watch(&dir);
@@ -270,6 +284,42 @@ impl Running {
             self.core.snapshot();
         }
         result
+    }
+
+    /// Says where the workspace is now, so that its seats and the successor of this one find it.
+    fn follow_move(&self) {
+        let Some(root) = self.place.held.as_ref().and_then(process::path_of) else { return };
+        let Some(root) = root.parent().filter(|_| root.file_name().is_some_and(|it| it == ".team")) else {
+            return;
+        };
+        if let Err(error) = Workspace::open(root) {
+            tracing::warn!("{}", crate::error::whole(&error));
+        }
+    }
+
+    /// Listens anew where somebody removed the socket.
+    fn listen_again(&mut self) -> Option<tokio::net::UnixListener> {
+        let path = self.workspace.coordinator_socket();
+        if path.exists() || !self.still_ours() {
+            return None;
+        }
+        let made = self.workspace.make_socket_dir().map_err(EngineError::from).and_then(|()| {
+            socket::listen(&path).map_err(|source| EngineError::Io {
+                doing: "listen on",
+                path: path.clone(),
+                source,
+            })
+        });
+        match made {
+            Ok(listener) => {
+                self.place.socket = Inode::of_path(&path);
+                Some(listener)
+            }
+            Err(error) => {
+                tracing::warn!("{}", crate::error::whole(&error));
+                None
+            }
+        }
     }
 
     fn has_moved(&self) -> bool {
@@ -375,6 +425,17 @@ impl Drop for Counted {
     }
 }
 
+/// Serves everybody who connects. Seats hold a connection open for as long as this process lives.
+async fn accept_all(
+    listener: tokio::net::UnixListener,
+    ask: mpsc::Sender<Asked>,
+    unanswered: Arc<AtomicUsize>,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(serve(stream, ask.clone(), unanswered.clone()));
+    }
+}
+
 /// Serves one connection: a seat says nothing and only waits for its end.
 async fn serve(stream: tokio::net::UnixStream, ask: mpsc::Sender<Asked>, unanswered: Arc<AtomicUsize>) {
     let peer = socket::peer(&stream);
@@ -390,36 +451,6 @@ async fn serve(stream: tokio::net::UnixStream, ask: mpsc::Sender<Asked>, unanswe
         let text = serde_json::to_string(&answer).unwrap_or_default();
         if write.write_all(format!("{text}\n").as_bytes()).await.is_err() {
             return;
-        }
-    }
-}
-
-/// Directories that wake the coordinator when something in them changes.
-struct Watches {
-    watcher: notify::RecommendedWatcher,
-    dirs: BTreeSet<PathBuf>,
-}
-
-impl Watches {
-    fn new(wake: mpsc::Sender<()>) -> Result<Self, EngineError> {
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Being read is no news: this process would wake itself.
-            let news = event.is_ok_and(|it| !matches!(it.kind, EventKind::Access(_)));
-            if news {
-                let _ = wake.try_send(());
-            }
-        })
-        .map_err(|error| EngineError::Coordinator(format!("cannot watch files: {error}")))?;
-        Ok(Self { watcher, dirs: BTreeSet::new() })
-    }
-
-    /// Watches a directory once it exists.
-    fn watch(&mut self, dir: &Path) {
-        if self.dirs.contains(dir) || !dir.is_dir() {
-            return;
-        }
-        if self.watcher.watch(dir, RecursiveMode::NonRecursive).is_ok() {
-            self.dirs.insert(dir.to_owned());
         }
     }
 }

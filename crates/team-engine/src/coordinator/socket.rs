@@ -138,7 +138,7 @@ impl Core {
         let now = matches!(request, Request::Shutdown { now: true, .. });
         let key = key(team)?;
         let at = self.clock.now();
-        self.store.decide(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
+        self.store.conclude(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
     }
 }
 

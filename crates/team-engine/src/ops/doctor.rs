@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::files::read_team;
 use super::{Engine, Scope};
-use crate::error::EngineError;
-use crate::{guardian, launch, process, workspace};
+use crate::error::{EngineError, whole};
+use crate::workspace::WorkspaceError;
+use crate::{guardian, launch, process, room, workspace};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -238,13 +239,26 @@ fn place(scope: &Scope) -> Vec<Check> {
     let mut checks = Vec::new();
     let engine = match Engine::look(scope) {
         Ok(engine) => engine,
-        Err(error) => {
+        // No workspace here is no fault of the machine.
+        Err(error @ EngineError::Workspace(WorkspaceError::NoTeam(_))) => {
             checks.push(check("workspace", CheckLevel::Ok, error.to_string(), error.hint().as_deref()));
+            return checks;
+        }
+        Err(error) => {
+            let id = if matches!(error, EngineError::Log(_)) { "log" } else { "workspace" };
+            checks.push(check(id, CheckLevel::Fail, whole(&error), error.hint().as_deref()));
             return checks;
         }
     };
     let place = &engine.workspace;
     checks.push(check("workspace", CheckLevel::Ok, format!("workspace {}", place.root.display()), None));
+    if let Some(full) = room::full(place) {
+        let hint = format!("make room; `{}` shows the disk", full.command());
+        checks.push(check("disk", CheckLevel::Fail, full.what(), Some(&hint)));
+    }
+    if let (Err(error), false) = (workspace::check_private(&place.state_dir), place.id.is_empty()) {
+        checks.push(check("state", CheckLevel::Fail, error.to_string(), error.hint().as_deref()));
+    }
     match place.tmux_socket() {
         _ if place.id.is_empty() => {}
         Ok(socket) => {

@@ -4,18 +4,21 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{SeatState, Team, TeamKey, TeamState};
 
-use super::Engine;
+use super::{Caller, Engine};
 use crate::coordinator::{Answer, Request};
 use crate::decide::{self, Refusal};
 use crate::error::EngineError;
-use crate::{guardian, process};
+use crate::{guardian, process, room};
 
 /// How long a shutdown may take before the command says that it is still going on.
 const SHUTDOWN: Duration = Duration::from_secs(20);
+/// How long a seat may take to end everything below it.
+const ENDS: Duration = Duration::from_secs(5);
 /// How long a coordinator may take to end after it said so.
 const LAST_STEPS: Duration = Duration::from_secs(2);
 
@@ -98,7 +101,7 @@ fn at_work(team: &Team) -> Vec<AtWork> {
 impl Engine {
     pub(super) fn ask(&self, request: &Request) -> Result<(), EngineError> {
         // The coordinator asks the kernel who its caller is. Who is an agent's by its own word is one all the same.
-        if self.caller != super::Caller::Person {
+        if self.caller != Caller::Person {
             let what = match request {
                 Request::Shutdown { .. } => "shut a team down",
                 Request::Delete { .. } => "delete a team",
@@ -109,13 +112,68 @@ impl Engine {
                 .into());
         }
         let value = serde_json::to_value(request).unwrap_or_default();
-        let answer: Answer = serde_json::from_value(guardian::request(&self.workspace, &value)?)
+        let answer = guardian::request(&self.workspace, &value).map_err(|error| self.who_waits(error))?;
+        let answer: Answer = serde_json::from_value(answer)
             .map_err(|error| EngineError::Coordinator(format!("gave an answer that is none: {error}")))?;
         if answer.ok {
             return Ok(());
         }
+        if answer.code.as_deref() == Some("no_space") {
+            let message = answer.message.unwrap_or_default();
+            return Err(EngineError::NoRoom { message, hint: answer.hint });
+        }
         let code = CODES.iter().find(|it| Some(**it) == answer.code.as_deref()).unwrap_or(&"refused");
         Err(Refusal { code, message: answer.message.unwrap_or_default(), hint: answer.hint }.into())
+    }
+
+    /// Where a disk is too full to write of an end, the processes end all the same.
+    fn end_without_record(&self, key: &TeamKey, error: EngineError) -> EngineError {
+        let refused = matches!(error, EngineError::NotYet { .. });
+        let (Some(full), Some(store), false) = (room::full(&self.workspace), &self.store, refused) else {
+            return error;
+        };
+        if self.caller != Caller::Person {
+            return error;
+        }
+        let teams = &store.state.teams;
+        let claimed = |team: &Team| -> Vec<_> {
+            let spawns = team.seats.values().filter_map(|it| it.spawn.as_ref());
+            spawns.filter_map(|it| it.claimed.clone()).filter(process::is_alive).collect()
+        };
+        let own = teams.get(key).map(claimed).unwrap_or_default();
+        for seat in &own {
+            process::signal(seat, Signal::SIGTERM);
+        }
+        for seat in &own {
+            process::wait_for_end(seat, ENDS);
+        }
+        let left = own.iter().filter(|it| process::is_alive(it)).count();
+        // The last team takes the server with it.
+        let is_last = teams.iter().filter(|(it, _)| *it != key).all(|(_, it)| claimed(it).is_empty());
+        if let Some(server) = store.state.server.as_ref().filter(|_| is_last) {
+            process::signal(&server.process, Signal::SIGTERM);
+        }
+        let ended = match left {
+            0 => "its processes have ended".to_owned(),
+            many => format!("{many} of its processes still run"),
+        };
+        EngineError::NoRoom {
+            message: format!("the end of team `{key}` cannot be recorded, {ended}: {}", full.what()),
+            hint: Some(format!("make room, see `{}`; then shut it down again", full.command())),
+        }
+    }
+
+    /// Says of which process the answer is missing.
+    fn who_waits(&self, error: EngineError) -> EngineError {
+        let coordinator = self.store.as_ref().and_then(|it| it.state.coordinator.as_ref());
+        match (error, coordinator) {
+            (EngineError::NotYet { message, .. }, Some(it)) => {
+                let pid = it.process.pid;
+                let hint = Some(format!("run `kill -CONT {pid}` if its process was stopped"));
+                EngineError::NotYet { message, hint }
+            }
+            (error, _) => error,
+        }
     }
 
     /// Shuts a team down: sessions end, everything is kept.
@@ -132,7 +190,8 @@ impl Engine {
             .collect();
         let at_work = if already { Vec::new() } else { at_work(&before) };
         if !already {
-            self.ask(&Request::Shutdown { team: key.to_string(), now: false })?;
+            self.ask(&Request::Shutdown { team: key.to_string(), now: false })
+                .map_err(|error| self.end_without_record(&key, error))?;
             let limit = self.clock.elapsed() + SHUTDOWN;
             let done = self.follow_tended(limit, |state| {
                 let team = state.teams.get(&key);
@@ -145,8 +204,9 @@ impl Engine {
                 (stopped && (any || state.coordinator.is_none())).then_some(())
             })?;
             if done.is_none() {
+                let full = room::full(&self.workspace).map(|it| format!(": {}", it.what()));
                 return Err(EngineError::NotYet {
-                    message: format!("team `{key}` is still shutting down"),
+                    message: format!("team `{key}` is still shutting down{}", full.unwrap_or_default()),
                     hint: Some(format!(
                         "run `{}` to see what still runs",
                         decide::command_for("status", &key)

@@ -98,6 +98,9 @@ pub struct Compiled {
     pub denies: Vec<String>,
     /// Its seats.
     pub agents: Vec<CompiledSeat>,
+    /// Why the result could not be kept beside the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_written: Option<String>,
 }
 
 /// A seat as its role file describes it.
@@ -155,13 +158,8 @@ pub(crate) fn read_team(
 /// Reads a team's files and shows what they mean.
 pub fn compile(workspace: &Path, dir: Option<&Path>, team_id: Option<&str>) -> Result<Compiled, EngineError> {
     let (source, spec) = read_team(workspace, dir, team_id)?;
-    if source.in_place {
-        spec.save(&source.dir).map_err(|error| EngineError::Io {
-            doing: "write the spec into",
-            path: source.dir.clone(),
-            source: error,
-        })?;
-    }
+    // Only a cache: what the files mean can be said without it.
+    let saved = if source.in_place { spec.save(&source.dir) } else { Ok(()) };
     let agents = spec
         .seats
         .iter()
@@ -187,5 +185,6 @@ pub fn compile(workspace: &Path, dir: Option<&Path>, team_id: Option<&str>) -> R
         allows: spec.approvals.allow.clone(),
         denies: spec.approvals.deny.clone(),
         agents,
+        not_written: saved.err().map(|it| format!("`spec.json` could not be written: {it}")),
     })
 }

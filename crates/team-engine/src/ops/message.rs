@@ -129,7 +129,7 @@ impl Engine {
     /// Sends a message: accepted first, delivered after. Follows its way until `step` is reached or the time is over.
     pub fn send(&mut self, args: &SendArgs, step: ReceiptStep, wait: Duration) -> Result<Sent, EngineError> {
         if let [only] = args.to.as_slice()
-            && let Some((workspace, address)) = only.split_once("::")
+            && let Some((workspace, address)) = only.rsplit_once("::")
         {
             return self.send_elsewhere(workspace, address, args, step, wait);
         }
@@ -331,6 +331,7 @@ impl Engine {
         let mut found =
             Receipt { step: ReceiptStep::Accepted, held: None, attempts: 0, attempt: None, why: None };
         let mut channel = None;
+        let mut sent_to = None;
         let began = match id {
             MessageId::Seq(seq) => *seq,
             MessageId::Own(_) => 1,
@@ -338,7 +339,8 @@ impl Engine {
         for line in store.find_since(&id.to_string(), began)? {
             match line.event.0 {
                 Event::MessageAccepted { task, .. } => brief = task,
-                Event::MessageSending { receiver, attempt, channel: by, .. } if receiver == *agent => {
+                Event::MessageSending { receiver, attempt, channel: by, spawn, .. } if receiver == *agent => {
+                    sent_to = Some(spawn);
                     found.attempts = attempt;
                     found.step = ReceiptStep::Sending;
                     channel = Some(by.to_string());
@@ -351,10 +353,8 @@ impl Engine {
                     found.why = None;
                 }
                 Event::TurnStarted { spawn, .. } => {
-                    let ours = store.line(spawn.0)?.is_some_and(
-                        |it| matches!(it.event.0, Event::SpawnPlanned { agent: ref it, .. } if it == agent),
-                    );
-                    if ours {
+                    let planned = |line: crate::store::Line| matches!(line.event.0, Event::SpawnPlanned { agent: it, .. } if it == *agent);
+                    if sent_to == Some(spawn) || store.line(spawn.0)?.is_some_and(planned) {
                         turn = Some(line.seq);
                         found.step = ReceiptStep::Answered;
                         found.why = None;

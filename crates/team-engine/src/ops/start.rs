@@ -18,7 +18,7 @@ use crate::process;
 use crate::seat_file::SEAT_VARIABLE;
 use crate::store::Store;
 use crate::wish;
-use crate::workspace::{self, Workspace};
+use crate::workspace::{self, Workspace, WorkspaceError};
 
 /// How long a whole start may take; each seat has its own limit below it.
 const WHOLE_START: Duration = Duration::from_secs(75);
@@ -159,7 +159,8 @@ impl Engine {
     /// Goes on with a stopped team.
     pub fn restart(scope: &Scope, headless: bool, progress: Progress<'_>) -> Result<Started, EngineError> {
         only_people("start or restart a team")?;
-        let mut engine = Self::open(scope)?;
+        // What is refused changes nothing: a copy without a team of its own is not made one by this.
+        let mut engine = Self::look(scope)?;
         let key = engine.team()?;
         engine.see_lost(&key)?;
         let dir =
@@ -408,7 +409,11 @@ fn some_agents(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result
 
 /// A team with state is not started again, and nothing of it is overwritten.
 fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineError> {
-    let Ok(workspace) = Workspace::look(root) else { return Ok(None) };
+    let workspace = match Workspace::look(root) {
+        Ok(workspace) => workspace,
+        Err(WorkspaceError::NoTeam(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
     let Some(store) = Store::look(&workspace)? else { return Ok(None) };
     if store.state.teams.contains_key(key) {
         let command = StartCommand {

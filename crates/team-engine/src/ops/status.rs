@@ -15,6 +15,7 @@ use super::start::attach_commands;
 use crate::decide;
 use crate::error::EngineError;
 use crate::process;
+use crate::room;
 use crate::store::Store;
 
 /// How much of what an agent asks permission for is shown, in characters.
@@ -81,7 +82,7 @@ pub struct OtherTeam {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attention {
     /// `awaiting_approval`, `awaiting_trust`, `limited`, `question`, `returned`, `owes`, `exited`, `failed`, `results`,
-    /// `messages`, `stopped`, `lost` or `coordinator`.
+    /// `messages`, `stopped`, `lost`, `coordinator` or `disk`.
     pub kind: String,
     /// The agent that it is about.
     pub agent: Option<String>,
@@ -254,7 +255,11 @@ impl Engine {
                 (name.to_string(), shown)
             })
             .collect();
-        let attention = attention(store, &key, team, state, &agents, &coordinator);
+        let mut attention = attention(store, &key, team, state, &agents, &coordinator);
+        if let Some(full) = room::full(&self.workspace) {
+            let (what, command) = (full.what(), full.command());
+            attention.push(Attention { kind: "disk".to_owned(), agent: None, what, command });
+        }
         Ok(Status {
             team: key.to_string(),
             name: team.name.clone(),

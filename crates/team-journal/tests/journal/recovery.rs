@@ -181,12 +181,39 @@ fn a_holder_follows_the_log_through_rotations() {
 }
 
 #[test]
+fn an_emptied_log_goes_on_behind_what_was_lost() {
+    let world = World::new();
+    let log = world.open();
+    append_notes(&log, 1..3);
+    let mut held = log.hold().unwrap();
+    let mut cursor = log.cursor_start().unwrap();
+    read(&log, &mut cursor);
+    log.save_snapshot(&"what was", &cursor, "f").unwrap();
+    world.put(b"");
+    assert!(log.is_emptied());
+    // Whoever only looks knows what was, from the cache.
+    let (was, from) = world.open().load_snapshot::<String>("f").unwrap();
+    assert_eq!((was.as_str(), from), ("what was", cursor));
+    log.check_and_restore(&mut held, WAIT).unwrap();
+    assert!(!log.is_emptied());
+    append(&world.open(), vec![note(3)]);
+    let rest = ["4 opened", "5 damaged 1-3", "6 note 3"];
+    assert_eq!(kinds(&read(&log, &mut cursor)), rest);
+    assert_eq!(kinds(&read_all(&world.open())), rest);
+    let other = world.open();
+    let (_, mut from) = other.load_snapshot::<String>("f").unwrap();
+    assert_eq!(kinds(&read(&other, &mut from)), rest);
+}
+
+#[test]
 fn an_emptied_log_is_not_taken_for_a_new_one() {
     let world = World::new();
     append_notes(&world.open(), 1..3);
     world.put(b"");
-    let refused = Journal::<String, Event>::open(world.places(), options());
-    assert!(matches!(refused, Err(Error::LogMissing { log_id, .. }) if log_id == "log-1"));
+    append(&world.open(), vec![note(3)]);
+    let lines = read_all(&world.open());
+    assert_eq!(kinds(&lines), ["4 opened", "5 damaged 1-3", "6 note 3"]);
+    assert!(world.dump().contains("\"log_id\":\"log-1\""));
 }
 
 #[test]
