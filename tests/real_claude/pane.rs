@@ -108,10 +108,9 @@ fn a_cleared_conversation_is_followed_and_a_killed_program_is_told_and_resumed()
     let told =
         notices.iter().filter(|it| it["event"]["cause"] == "exit" && it["event"]["about"] == "coder").count();
     assert_eq!(told, 1, "{notices:?}");
-    let waits = team.send("what was the word?");
-    team.wait_for_step(&waits, "held");
     team.crew.ws.ok(["shutdown"]);
     team.crew.ws.ok(["restart", "--headless"]);
+    let waits = team.send("what was the word?");
     assert_eq!(team.crew.native("coder"), after);
     assert_eq!(team.crew.events_of("restart.fresh_spawn").len(), 0);
     team.wait_for_step(&waits, "answered");

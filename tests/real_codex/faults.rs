@@ -9,10 +9,9 @@ fn a_server_that_ends_before_the_first_turn_ends_the_seat_and_a_restart_delivers
     let Some(team) = Team::started() else { return };
     team.crew.kill(team.process_with("app-server"));
     team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
-    let waits = team.send("hello");
-    team.wait_for_step(&waits, "held");
     team.crew.ws.ok(["shutdown"]);
     team.crew.ws.ok(["restart", "--headless"]);
+    let waits = team.send("hello");
     team.wait_for_step(&waits, "answered");
     team.was_taken_once("hello");
 
@@ -75,10 +74,9 @@ fn a_killed_server_or_bridge_comes_again_and_a_killed_screen_ends_the_seat() {
     team.crew.kill(pid);
     team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
     assert!(!team.has_process_with("app-server") && !team.has_process_with("bridge"));
-    let waits = team.send("which word was it?");
-    team.wait_for_step(&waits, "held");
     team.crew.ws.ok(["shutdown"]);
     team.crew.ws.ok(["restart", "--headless"]);
+    let waits = team.send("which word was it?");
     assert_eq!(team.crew.native("coder"), native);
     team.wait_for_step(&waits, "answered");
     assert!(team.asked("which word was it?").body.to_string().contains("the word is heron"));

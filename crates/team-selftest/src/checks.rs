@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 const FIRST: &str = "the first words: 42 geese";
-const DRAFT: &str = "half a thought";
+const DRAFT: &str = "half-a-thought";
 
 /// What was seen: it holds, with how it showed; or it does not.
 type Seen = Result<String, String>;
@@ -201,7 +201,7 @@ fn dialog(world: &World) -> Seen {
 fn approval(world: &World) -> Seen {
     let file = world.workspace.join("made-with-permission");
     let open = world.run(&["approvals", AGENT], AT_ONCE);
-    let Some(request) = open.json["approvals"][0]["request"].as_str().map(str::to_owned) else {
+    let Some(request) = open.json["approvals"][0]["request_id"].as_str().map(str::to_owned) else {
         return Err(format!("it is in no list: {}", open.json));
     };
     let answered = world.run(&["approve", AGENT, &request, "--allow"], AT_ONCE);
