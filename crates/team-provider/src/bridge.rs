@@ -2,6 +2,7 @@
 //!
 //! Knows questions and words. Must not know sockets, files or any program's protocol.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,6 +46,20 @@ pub enum Link {
     WebSocket {
         /// The socket, or a link to it.
         socket: PathBuf,
+    },
+    /// Requests and a stream of events by HTTP on the loopback interface.
+    ///
+    /// What is sent is `{"tag", "method", "path", "body"}`; what comes is `{"event"}`, or `{"reply", "status",
+    /// "body"}` with the tag of the request. A status of 0 says that no answer came.
+    Http {
+        /// Address and port.
+        address: SocketAddr,
+        /// Path of the stream of events; the connection stands once it is open.
+        events: String,
+        /// Name for basic authentication.
+        user: String,
+        /// File that holds nothing but the password.
+        password: PathBuf,
     },
 }
 

@@ -15,6 +15,7 @@ mod fact;
 mod fake;
 mod launch;
 mod moment;
+mod opencode;
 mod provider;
 mod registry;
 mod screen;

@@ -5,6 +5,7 @@
 use crate::claude::Claude;
 use crate::codex::Codex;
 use crate::fake::Fake;
+use crate::opencode::OpenCode;
 use crate::provider::Provider;
 
 /// A provider that may be named, whether or not it can be started.
@@ -49,7 +50,14 @@ static KNOWN: &[Known] = &[
     },
     unbuilt("copilot", &["copilot_cli", "copilot-cli", "github_copilot"], "copilot"),
     unbuilt("gemini", &["gemini_cli", "gemini-cli"], "gemini"),
-    unbuilt("opencode", &["open_code", "open-code"], "opencode"),
+    Known {
+        name: "opencode",
+        aliases: &["open_code", "open-code"],
+        program: "opencode",
+        implemented: true,
+        listed: true,
+        provider: Some(&OpenCode),
+    },
     Known {
         name: "fake",
         aliases: &[],

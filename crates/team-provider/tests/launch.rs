@@ -51,6 +51,8 @@ impl World {
             seat_file: Path::new("/s/w1/seat.json"),
             seat_dir: Path::new("/s/w1"),
             socket: Path::new("/s/w1/socket"),
+            port: 4096,
+            secret: "a-random-word",
             preamble: "You are w1.\n",
             model: None,
             effort: None,

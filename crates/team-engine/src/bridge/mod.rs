@@ -4,6 +4,7 @@
 //! It hands over what lies in the inbox, writes what the program tells into the log, and passes answers on. It may end
 //! at any moment: the seat starts another, which goes on from the files and from the program's own record.
 
+mod http;
 mod link;
 mod mailbox;
 

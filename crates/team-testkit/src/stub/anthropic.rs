@@ -41,6 +41,7 @@ pub(super) fn messages(
         _ => plan(
             &turns,
             &script::next_acts(&turns, |act| shared.has_refused(session.as_deref(), act, length)),
+            &SHELL,
         ),
     };
     let refusal = plan.iter().find_map(|part| match part {
@@ -80,17 +81,32 @@ pub(super) fn count_tokens(
 
 /// One thing in a reply.
 #[derive(Debug)]
-enum Part {
+pub(super) enum Part {
     Text { text: String, lasts: Duration },
     Wait(Duration),
     Call { id: String, tool: String, input: Value },
     Refuse { act: Act, status: u16, retry_after: Option<u64> },
 }
 
-fn plan(turns: &[Turn], acts: &[Act]) -> Vec<Part> {
+/// How a program's shell tool is called, and how ids of calls begin.
+pub(super) struct Shell {
+    pub(super) id: &'static str,
+    pub(super) tool: &'static str,
+    pub(super) input: fn(&str) -> Value,
+}
+
+/// The shell tool of the programs that speak this protocol.
+const SHELL: Shell = Shell {
+    id: "toolu_",
+    tool: "Bash",
+    input: |command| json!({ "command": command, "description": "Runs what the script says" }),
+};
+
+/// Turns acts into the parts of a reply; there is always something in it.
+pub(super) fn plan(turns: &[Turn], acts: &[Act], shell: &Shell) -> Vec<Part> {
     let at_once = |text: String| Part::Text { text, lasts: Duration::ZERO };
     let call = |act: &Act, tool: &str, input: Value| Part::Call {
-        id: act.call_id("toolu_", &Uuid::new_v4().simple().to_string()),
+        id: act.call_id(shell.id, &Uuid::new_v4().simple().to_string()),
         tool: tool.to_owned(),
         input,
     };
@@ -99,9 +115,7 @@ fn plan(turns: &[Turn], acts: &[Act]) -> Vec<Part> {
         .map(|act| match &act.directive {
             Directive::Say(text) => at_once(text.clone()),
             Directive::Call { tool, input } => call(act, tool, input.clone()),
-            Directive::Bash(command) => {
-                call(act, "Bash", json!({ "command": command, "description": "Runs what the script says" }))
-            }
+            Directive::Bash(command) => call(act, shell.tool, (shell.input)(command)),
             Directive::Think(time) => Part::Wait(*time),
             Directive::Error { status, retry_after } => {
                 Part::Refuse { act: act.clone(), status: *status, retry_after: *retry_after }
@@ -145,8 +159,7 @@ fn stream(
                     &mut events,
                     &json!({ "type": "content_block_start", "index": index, "content_block": start }),
                 )?;
-                let pieces =
-                    if lasts.is_zero() { vec![text.as_str()] } else { super::pieces(text, SLOW_PIECES) };
+                let pieces = if lasts.is_zero() { vec![text.as_str()] } else { pieces(text) };
                 let pause = *lasts / u32::try_from(pieces.len()).unwrap_or(1);
                 for piece in pieces {
                     let delta = json!({ "type": "text_delta", "text": piece });
@@ -275,8 +288,13 @@ fn stop_reason(outcome: &Outcome) -> &'static str {
     if outcome.called.is_empty() { "end_turn" } else { "tool_use" }
 }
 
-fn tokens(bytes: usize) -> usize {
+pub(super) fn tokens(bytes: usize) -> usize {
     bytes / 4 + 1
+}
+
+/// Cuts a text into the pieces in which it is said slowly.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    super::pieces(text, SLOW_PIECES)
 }
 
 fn recorded(request: &HttpRequest) -> Request {
@@ -326,7 +344,7 @@ fn texts(content: &Value) -> Vec<String> {
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 

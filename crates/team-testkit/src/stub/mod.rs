@@ -20,6 +20,7 @@
 //! A text without such a line is answered with `ok`.
 
 mod anthropic;
+mod chat;
 mod http;
 mod openai;
 mod script;
@@ -264,10 +265,11 @@ fn refusal_key(session: Option<&str>, act: &Act) -> (Option<String>, usize, Stri
 type Answer = fn(&Shared, &HttpRequest, &mut Connection<'_>) -> io::Result<()>;
 
 /// What is asked where. A further protocol is a further module and its lines here.
-const ROUTES: [(&str, &str, Answer); 3] = [
+const ROUTES: [(&str, &str, Answer); 4] = [
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
     ("POST", "/v1/responses", openai::responses),
+    ("POST", "/v1/chat/completions", chat::completions),
 ];
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {

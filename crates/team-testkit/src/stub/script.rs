@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const CALL_ID_MARK: &str = "stub_";
 
 /// What a user can be interrupted with; whatever was asked before it is given up.
-const INTERRUPTED: [&str; 2] = ["[Request interrupted by user", "<turn_aborted>"];
+pub(super) const INTERRUPTED: [&str; 2] = ["[Request interrupted by user", "<turn_aborted>"];
 
 /// How texts begin that the program adds by itself.
 const ADDED: [&str; 7] = [
