@@ -3,6 +3,8 @@
 //! Knows how such a team is written and what is seen of it. Must not know what is tested.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -130,6 +132,36 @@ impl Team {
         self.crew.ws.state_directory().expect("the team was started").join("seats/current/coder")
     }
 
+    /// What the program's own server says.
+    pub(crate) fn server_says(&self, path: &str) -> String {
+        let file: Value = fs::read_dir(self.seat_dir())
+            .expect("the team was started")
+            .filter_map(|it| serde_json::from_str(&fs::read_to_string(it.ok()?.path()).ok()?).ok())
+            .find(|it: &Value| {
+                it["link"]["link"] == "http" && it["spawn"] == self.coder()["session"]["spawn"]
+            })
+            .expect("a seat file names the server");
+        let address = file["link"]["address"].as_str().expect("it has an address").to_owned();
+        let password =
+            fs::read_to_string(self.seat_dir().join("server-password")).expect("it has a password");
+        let mut stream = TcpStream::connect(&address).expect("the server listens");
+        let login = base64(format!("opencode:{password}").as_bytes());
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Basic {login}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("the server reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("the server answers");
+        answer
+    }
+
+    /// The key of the question for permission that is open.
+    pub(crate) fn open_question(&self) -> String {
+        let said = self.server_says("/permission");
+        let at = said.find("per_").expect("a question is open");
+        said[at..].chars().take_while(|it| it.is_ascii_alphanumeric() || *it == '_').collect()
+    }
+
     /// Answers a question for permission in place of the coordinator.
     pub(crate) fn answer(&self, key: &str, decision: &str) {
         let dir = self.seat_dir().join("answers");
@@ -165,4 +197,13 @@ impl Team {
         assert_eq!(self.home.theirs().changes_since(&self.before), Vec::<String>::new());
         self.crew.finish();
     }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let three = |it: &[u8]| (0..3).fold(0, |sum, at| sum << 8 | it.get(at).copied().map_or(0, usize::from));
+    let digit = |it: &[u8], place: usize| {
+        if place > it.len() { '=' } else { char::from(digits[three(it) >> (18 - 6 * place) & 63]) }
+    };
+    bytes.chunks(3).flat_map(|it| (0..4).map(move |place| digit(it, place))).collect()
 }

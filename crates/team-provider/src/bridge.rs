@@ -27,6 +27,8 @@ pub trait Bridge: Send {
 /// What a bridge needs to know.
 #[derive(Debug, Clone, Copy)]
 pub struct BridgeContext<'a> {
+    /// Name of the seat.
+    pub agent: &'a str,
     /// Folder the program runs in.
     pub cwd: &'a Path,
     /// The conversation that goes on, if one is known.

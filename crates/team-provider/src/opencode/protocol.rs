@@ -74,7 +74,7 @@ struct Turn {
 /// A question for permission that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Question {
-    fact: Fact,
+    tool: String,
     /// Whether yes and no are all the answers there are.
     plain: bool,
 }
@@ -85,6 +85,8 @@ pub(super) struct Protocol {
     next: u64,
     asked: BTreeMap<u64, Asked>,
     session: Option<String>,
+    /// What a new conversation is called.
+    title: String,
     /// Whether a bridge before us may have told of a turn that has ended since.
     again: bool,
     connected: bool,
@@ -116,6 +118,7 @@ impl Protocol {
             next: 0,
             asked: BTreeMap::new(),
             session: context.native_id.map(str::to_owned),
+            title: context.agent.to_owned(),
             again: context.again,
             connected: false,
             settled: false,
@@ -435,28 +438,27 @@ impl Protocol {
             let choices = options.filter_map(|it| it["label"].as_str()).map(str::to_owned).collect();
             ("question".to_owned(), first["question"].as_str().unwrap_or_default().to_owned(), choices)
         };
+        self.questions.insert(key.clone(), Question { tool: tool.clone(), plain });
         let fact = Fact::ApprovalRequested {
             native_id: self.session.clone(),
             tool,
             input_summary: cut(what, SUMMARY),
             choices,
-            tool_use_id: Some(key.clone()),
+            // Without it nobody tries to answer from outside.
+            tool_use_id: plain.then_some(key),
         };
-        let question = Question { fact: fact.clone(), plain };
-        self.questions.insert(key, question);
         let record = if is_new { kind } else { "permission" };
         vec![Self::fact(record, fact)]
     }
 
     fn resolved(&mut self, kind: &str, properties: &Value) -> Vec<Output> {
         let Some(key) = properties["requestID"].as_str().map(safe) else { return Vec::new() };
-        if self.questions.remove(&key).is_none() {
-            return Vec::new();
+        let Some(known) = self.questions.remove(&key) else { return Vec::new() };
+        let (native_id, tool_use_id) = (self.session.clone(), known.plain.then_some(key));
+        let mut out = vec![Self::fact(kind, Fact::ApprovalResolved { native_id, tool_use_id })];
+        if let Some(left) = self.questions.values().next() {
+            out.push(self.activity(ActivityKind::AwaitingApproval { for_what: left.tool.clone() }));
         }
-        let native_id = self.session.clone();
-        let mut out = vec![Self::fact(kind, Fact::ApprovalResolved { native_id, tool_use_id: Some(key) })];
-        // The end of one is taken for the end of all.
-        out.extend(self.questions.values().map(|it| Self::fact("permission", it.fact.clone())));
         out
     }
 
@@ -547,7 +549,9 @@ impl Protocol {
             let path = self.path("");
             return vec![self.get(Asked::Known, &path)];
         }
-        vec![self.ask(Asked::Create, "POST", "/session", Some(json!({})))]
+        // Without a title the model is asked for one.
+        let body = json!({ "title": self.title });
+        vec![self.ask(Asked::Create, "POST", "/session", Some(body))]
     }
 
     fn tick(&mut self) -> Vec<Output> {
@@ -645,3 +649,6 @@ fn cut(mut text: String, most: usize) -> String {
     text.truncate(end);
     text
 }
+
+#[cfg(test)]
+mod tests;
