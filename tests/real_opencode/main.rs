@@ -4,4 +4,5 @@
 
 mod pane;
 mod spine;
+mod starts;
 mod support;

@@ -12,22 +12,20 @@ fn interrupts_errors_questions_and_limits_are_told_and_nothing_is_lost() {
     let cwd = team.crew.ws.path().to_owned();
 
     // A person interrupts.
-    let slow = team.send("stub: slow 1000 begun\nstub: think 60000");
-    team.wait_for_screen("begun");
+    let slow = team.send("stub: say it has\nstub: say  begun\nstub: think 60000");
+    team.wait_for_screen("it hasbegun");
     let behind = team.send("stub: say behind the interrupt");
     team.wait_for_step(&behind, "held");
     team.press(&["Escape"]);
     team.wait_for_screen("again to interrupt");
     team.press(&["Escape"]);
-    team.wait_for_step(&slow, "answered");
-    assert_eq!(team.receipt(&slow)["reason"], "its turn ended: interrupted");
+    team.wait_for_end(&slow, "interrupted");
     team.wait_for_step(&behind, "answered");
     team.was_taken_once("behind the interrupt");
 
     // An error of the model's service.
     let failed = team.send("stub: error 400");
-    team.wait_for_step(&failed, "answered");
-    assert_eq!(team.receipt(&failed)["reason"], "its turn ended: error");
+    team.wait_for_end(&failed, "error");
     team.wait_for("idle");
 
     // A question for permission, answered in the pane; what is sent meanwhile waits. The model's shell has no secret.
@@ -103,7 +101,9 @@ fn interrupts_errors_questions_and_limits_are_told_and_nothing_is_lost() {
     // The program is killed, and the conversation goes on.
     let native = team.crew.native("coder");
     team.crew.kill(team.process_with("--port"));
-    team.wait("the seat has ended", || team.coder()["state"] == "stopped");
+    team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
+    assert!(!team.has_process_with("bridge") && !team.seat_dir().join("tmp").exists());
+    team.crew.ws.ok(["shutdown"]);
     team.crew.ws.ok(["restart", "--headless"]);
     assert_eq!(team.crew.native("coder"), native);
     let after = team.send("stub: say after all that");

@@ -93,6 +93,13 @@ impl Team {
         self.wait(&format!("{id} is {step}"), || self.receipt(id)["step"] == step);
     }
 
+    /// Waits until the turn of a message has ended, and checks how.
+    pub(crate) fn wait_for_end(&self, id: &str, outcome: &str) {
+        self.wait_for_step(id, "answered");
+        let reason = format!("its turn ended: {outcome}");
+        self.wait(&reason, || self.receipt(id)["reason"] == reason);
+    }
+
     /// Checks that a text reached the conversation once, by what the model was told last.
     pub(crate) fn was_taken_once(&self, text: &str) {
         let last = self.stub.turns().pop().expect("the model was asked");
@@ -134,13 +141,14 @@ impl Team {
 
     /// What the program's own server says.
     pub(crate) fn server_says(&self, path: &str) -> String {
-        let file: Value = fs::read_dir(self.seat_dir())
+        let mut files: Vec<PathBuf> = fs::read_dir(self.seat_dir())
             .expect("the team was started")
-            .filter_map(|it| serde_json::from_str(&fs::read_to_string(it.ok()?.path()).ok()?).ok())
-            .find(|it: &Value| {
-                it["link"]["link"] == "http" && it["spawn"] == self.coder()["session"]["spawn"]
-            })
-            .expect("a seat file names the server");
+            .filter_map(|it| Some(it.ok()?.path()))
+            .filter(|it| it.extension().is_some_and(|it| it == "json"))
+            .collect();
+        files.sort_by_key(|it| fs::metadata(it).and_then(|it| it.modified()).ok());
+        let file = files.pop().and_then(|it| fs::read_to_string(it).ok()).expect("it has a seat file");
+        let file: Value = serde_json::from_str(&file).expect("a seat file is JSON");
         let address = file["link"]["address"].as_str().expect("it has an address").to_owned();
         let password =
             fs::read_to_string(self.seat_dir().join("server-password")).expect("it has a password");

@@ -67,6 +67,8 @@ struct Turn {
     id: Option<String>,
     /// The last words of the model.
     text: Option<String>,
+    /// Whether the model came to the end of an answer.
+    answered: bool,
     /// How it fails, if it does.
     error: Option<TurnOutcome>,
 }
@@ -275,6 +277,8 @@ impl Protocol {
         let outcome = match turn.error {
             Some(error) => error,
             None if turn.id.is_none() => TurnOutcome::Unstated,
+            // Interrupted before its answer began, nothing is said of it.
+            None if !turn.answered => TurnOutcome::Interrupted,
             None => TurnOutcome::Answer,
         };
         let native_id = self.session.clone();
@@ -326,6 +330,9 @@ impl Protocol {
         }
         // The last word on one that is over comes behind the end of its turn.
         if info["time"]["completed"].is_number() || info["error"].is_object() {
+            if let Some(turn) = &mut self.turn {
+                turn.answered |= turn.id.as_deref() == info["parentID"].as_str();
+            }
             return Vec::new();
         }
         if info["summary"] == true {

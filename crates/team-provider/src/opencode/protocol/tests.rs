@@ -53,6 +53,11 @@ fn message(it: &mut Protocol, again: bool) -> Vec<String> {
     show(it.on(Input::Message { key: "m-7".to_owned(), text: "hello".to_owned(), again }))
 }
 
+fn has_answered(it: &mut Protocol, parent: &str) {
+    let info = json!({ "id": "to", "role": "assistant", "parentID": parent, "time": { "completed": 1 } });
+    assert_eq!(event(it, "message.updated", json!({ "info": info })), [""; 0]);
+}
+
 /// Writes outputs in short.
 fn show(outputs: Vec<Output>) -> Vec<String> {
     let short = |it: Output| match it {
@@ -108,6 +113,7 @@ fn a_message_counts_as_taken_when_its_text_is_shown() {
     assert_eq!(status(&mut it, "busy"), [""; 0]);
     assert_eq!(answers(&mut it, MESSAGE), [""; 0]);
     assert_eq!(says(&mut it, MESSAGE, "hello"), [""; 0]);
+    has_answered(&mut it, MESSAGE);
     assert_eq!(status(&mut it, "idle"), ["end by Answer"]);
     assert_eq!(status(&mut it, "idle"), [""; 0]);
     assert!(it.is_open());
@@ -149,8 +155,10 @@ fn a_text_behind_a_running_turn_begins_one_when_it_is_answered() {
     answers(&mut it, "msg_a");
     assert_eq!(says(&mut it, "msg_b", "two"), ["Enqueued"]);
     assert_eq!(answers(&mut it, "msg_a"), [""; 0]);
+    has_answered(&mut it, "msg_a");
     assert_eq!(answers(&mut it, "msg_b"), ["end by Answer", "turn of two"]);
-    assert_eq!(status(&mut it, "idle"), ["end by Answer"]);
+    // Interrupted before a word was said.
+    assert_eq!(status(&mut it, "idle"), ["end by Interrupted"]);
 }
 
 #[test]
@@ -173,6 +181,7 @@ fn interrupts_errors_and_limits_are_told() {
     let limited = Fact::Limited { until: Some(6), text: "The usage limit".to_owned() };
     assert_eq!(outputs, [Output::Fact { record: "session.status".to_owned(), fact: limited }]);
     assert_eq!(status(&mut it, "busy"), ["Working"]);
+    has_answered(&mut it, "msg_c");
     assert_eq!(status(&mut it, "idle"), ["end by Answer"]);
 }
 
@@ -212,6 +221,7 @@ fn a_bridge_that_comes_into_a_turn_tells_its_end_and_not_its_beginning() {
         json!([{ "info": { "id": "msg_a", "role": "user" }, "parts": [{ "type": "text", "text": "one" }] }]);
     assert_eq!(show(reply(&mut it, 200, said)), ["Enqueued"]);
     assert_eq!(answers(&mut it, "msg_a"), [""; 0]);
+    has_answered(&mut it, "msg_a");
     assert_eq!(status(&mut it, "idle"), ["end by Answer"]);
     assert!(it.is_open());
 }
