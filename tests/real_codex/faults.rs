@@ -5,6 +5,27 @@ use serde_json::Value;
 use crate::support::Team;
 
 #[test]
+fn a_server_that_ends_before_the_first_turn_ends_the_seat_and_a_restart_delivers() {
+    let Some(team) = Team::started() else { return };
+    team.crew.kill(team.process_with("app-server"));
+    team.wait("its end is known", || team.coder()["session"]["state"] == "stopped");
+    let waits = team.send("hello");
+    team.wait_for_step(&waits, "held");
+    team.crew.ws.ok(["shutdown"]);
+    team.crew.ws.ok(["restart", "--headless"]);
+    team.wait_for_step(&waits, "answered");
+    team.was_taken_once("hello");
+
+    // Longer than the program takes: it is told where to read.
+    let long = format!("the head of it\n{}", "x".repeat(1_040_000));
+    let sent =
+        team.crew.ws.run_with_input(["send", "coder", "-", "--wait", "answered", "--timeout", "60"], &long);
+    assert_eq!(sent.code, Some(0), "{}", sent.snapshot());
+    assert!(team.asked("This message is long.").says("characters) is in the file"));
+    team.finish();
+}
+
+#[test]
 fn a_killed_server_or_bridge_comes_again_and_a_killed_screen_ends_the_seat() {
     let Some(team) = Team::started() else { return };
     let first = team.send("the word is heron");
@@ -35,6 +56,7 @@ fn a_killed_server_or_bridge_comes_again_and_a_killed_screen_ends_the_seat() {
     team.wait_for_step(&lost, "answered");
     assert_eq!(team.receipt(&lost)["reason"], "its turn ended: error");
     team.wait_for_step(&held, "answered");
+    team.wait_for_screen("behind the server");
     for text in ["the word is heron", "that was slow", "behind the bridge", "behind the server"] {
         team.was_taken_once(text);
     }

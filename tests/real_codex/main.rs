@@ -5,4 +5,5 @@
 mod faults;
 mod pane;
 mod spine;
+mod starts;
 mod support;

@@ -194,3 +194,20 @@ fn records_in(dir: &Path, found: &mut Vec<PathBuf>) {
         }
     }
 }
+
+/// Lists the files below a directory that hold a text.
+pub(crate) fn files_with(dir: &Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files_with(&path, text, found),
+            Ok(kind) if kind.is_file() => {
+                let bytes = fs::read(&path).unwrap_or_default();
+                if String::from_utf8_lossy(&bytes).contains(text) {
+                    found.push(path);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -337,7 +337,7 @@ mod tests {
             .filter(|it| it.is_hide_set())
             .map(|it| it.get_name().to_owned())
             .collect();
-        assert_eq!(hidden, ["hook", "seat"]);
+        assert_eq!(hidden, ["hook", "seat", "bridge"]);
     }
 
     #[test]

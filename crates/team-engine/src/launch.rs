@@ -266,7 +266,8 @@ fn seat_socket(
     make_dir(dir, 0o700)?;
     check_private(dir)?;
     let digest = sha2::Sha256::digest(format!("{team}/{agent}"));
-    Ok(dir.join(digest.iter().take(8).map(|it| format!("{it:02x}")).collect::<String>()))
+    let short = digest.iter().take(8).fold(0_u64, |short, byte| (short << 8) | u64::from(*byte));
+    Ok(dir.join(format!("{short:016x}")))
 }
 
 /// A port of the loopback interface on which nobody listens now; 0 if there is none.

@@ -42,6 +42,17 @@ pub(crate) fn start_text(
     text
 }
 
+/// What a receiver gets in place of a message that is too long for its channel: the head, and where the text lies.
+pub(crate) fn pointer(text: &str, file: &std::path::Path) -> String {
+    let head: Vec<&str> = text.lines().take(2).collect();
+    format!(
+        "{}\nThis message is long. Its whole text ({} characters) is in the file {} - read all of it before you go on.",
+        head.join("\n"),
+        text.chars().count(),
+        file.display()
+    )
+}
+
 /// Reads a message from the log and renders it as it is received.
 pub(crate) fn received_form(store: &Store, seq: u64, message: &Message) -> Result<String, EngineError> {
     let body = match store.line(seq)?.map(|it| it.event.0) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::fact::Fact;
+use crate::fact::{Fact, TurnOutcome};
 
 /// The protocol of one program, as a state machine that touches nothing.
 ///
@@ -89,6 +89,8 @@ pub enum Input {
         key: String,
         /// Whether the program's record holds it.
         found: bool,
+        /// How the turn that took it ended, if the record says so.
+        ended: Option<TurnOutcome>,
     },
     /// A person has answered a question for permission.
     Answer {
@@ -120,7 +122,7 @@ pub enum Output {
         /// Key of the message.
         key: String,
     },
-    /// The program's record holds a message.
+    /// The program's record holds a message, or nothing more is to be learned of it: it is not handed in again.
     Taken {
         /// Key of the message.
         key: String,

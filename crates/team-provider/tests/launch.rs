@@ -127,6 +127,65 @@ fn claude_with_a_key_of_a_profile() {
     insta::assert_snapshot!(show(&brief));
 }
 
+/// Writes a server's arguments as a person would read them, a setting each line.
+fn show_server(launch: &Launch) -> String {
+    let words = launch.server.iter().flatten().map(|it| it.to_string_lossy().into_owned());
+    words.collect::<Vec<_>>().join(" ").replace(" -c ", "\n  -c ")
+}
+
+#[test]
+fn codex_with_the_persons_log_in() {
+    let world = World::new("codex").env("HOME", "/home/me").env("XDG_STATE_HOME", "/state");
+    let launch = world.launch_with(|it| {
+        it.model = Some("gpt-5.5");
+        it.effort = Some("high");
+    });
+    let launch = launch.expect("launch");
+    insta::assert_snapshot!(format!("{}\n{}", show_server(&launch), show(&launch)));
+}
+
+#[test]
+fn codex_goes_on_against_another_service_with_the_rights_of_its_role() {
+    let world = World::new("codex")
+        .profile("API_KEY", "sk-secret-1")
+        .profile("BASE_URL", "http://127.0.0.1:1/v1")
+        .tools(&["fs_read", "network", "nonsense"]);
+    let launch = world.launch_with(|it| {
+        it.auth = Auth::CompatibleApi;
+        it.start = Start::Resume { native_id: ID, transcript: None };
+        it.trust = FolderTrust::OwnConfig;
+    });
+    let launch = launch.expect("launch");
+    let shown = format!("{}\n{}", show_server(&launch), show(&launch));
+    assert!(!shown.contains("sk-secret-1"));
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn codex_refuses_what_it_cannot_take() {
+    let world = World::new("codex");
+    let refused = |change: &dyn Fn(&mut SeatContext<'_>)| {
+        let mut context = world.context();
+        change(&mut context);
+        provider("codex").expect("known").launch(&context).expect_err("refused").to_string()
+    };
+    insta::assert_snapshot!(refused(&|it| it.effort = Some("max")), @"provider `codex` has no effort `max`");
+    insta::assert_snapshot!(refused(&|it| it.model = Some("-m")), @"provider `codex` cannot take `-m` as its model");
+    insta::assert_snapshot!(
+        refused(&|it| it.auth = Auth::CompatibleApi),
+        @"auth mode `compatible_api` of provider `codex` needs `BASE_URL` in the profile"
+    );
+    insta::assert_snapshot!(
+        refused(&|it| it.start = Start::Resume { native_id: "--last", transcript: None }),
+        @"`--last` is not a session id that provider `codex` takes"
+    );
+    // A long role goes by a file.
+    let long = "x".repeat(200_000);
+    let launch = world.launch_with(|it| it.preamble = &long).expect("launch");
+    assert!(launch.server.iter().flatten().all(|it| it.len() < 100_000));
+    assert!(launch.files.iter().any(|it| it.contents == long && it.mode == 0o600));
+}
+
 #[test]
 fn claude_against_another_service() {
     let world =

@@ -4,6 +4,7 @@
 //! starts the programs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +84,8 @@ impl TestHome {
         );
         for folder in trusted {
             let folder = folder.display();
-            settings.push_str(&format!("\n[projects.\"{folder}\"]\ntrust_level = \"trusted\"\n"));
+            write!(settings, "\n[projects.\"{folder}\"]\ntrust_level = \"trusted\"\n")
+                .expect("a text takes it");
         }
         let home = self.path.join(".codex");
         fs::create_dir_all(&home).expect("a home of a test is writable");

@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_command_that_answers_is_described() {
-        let silent = ["hook", "seat", "mcp", "coordinator"];
+        let silent = ["hook", "seat", "bridge", "mcp", "coordinator"];
         let described = all();
         for command in crate::cli::command().get_subcommands().map(clap::Command::get_name) {
             assert_eq!(described.contains_key(command), !silent.contains(&command), "{command}");

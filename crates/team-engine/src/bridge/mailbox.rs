@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use team_model::SpawnId;
 
+use crate::render::pointer;
+
 /// The end of the name of a file that says that a message has no record yet.
 const OPEN: &str = "open";
 
@@ -30,6 +32,8 @@ pub(super) struct Mailbox {
     inbox: PathBuf,
     answers: PathBuf,
     spawn: SpawnId,
+    /// The longest text that the program takes, in bytes.
+    most: usize,
 }
 
 /// Messages that go as one text.
@@ -42,21 +46,31 @@ pub(super) struct Waiting {
 }
 
 impl Mailbox {
-    pub(super) fn new(inbox: PathBuf, answers: PathBuf, spawn: SpawnId) -> Self {
-        Self { inbox, answers, spawn }
+    pub(super) fn new(inbox: PathBuf, answers: PathBuf, spawn: SpawnId, most: usize) -> Self {
+        Self { inbox, answers, spawn, most }
     }
 
     fn taken(&self) -> PathBuf {
         self.inbox.join("taken")
     }
 
-    /// Takes everything that waits, in order.
+    /// Returns what goes to the program for a text that was taken: one that is too long stays in its file.
+    fn handed(&self, stem: &str, text: String) -> String {
+        if text.len() <= self.most { text } else { pointer(&text, &self.taken().join(format!("{stem}.txt"))) }
+    }
+
+    /// Takes everything that waits, in order, as far as it goes together.
     pub(super) fn take(&self) -> Option<Waiting> {
         let mut waiting: Vec<PathBuf> = files(&self.inbox, "txt");
         waiting.sort();
-        let mut taken = Vec::new();
+        let mut taken: Vec<(String, String)> = Vec::new();
         for file in waiting {
             let (Some(stem), Ok(text)) = (stem(&file), fs::read_to_string(&file)) else { continue };
+            let text = self.handed(&stem, text);
+            let before: usize = taken.iter().map(|(_, text)| text.len() + 2).sum();
+            if before > 0 && before + text.len() > self.most {
+                break;
+            }
             // Its coordinator may take it back at this moment: only who moves it has it.
             if fs::rename(&file, self.taken().join(format!("{stem}.txt"))).is_ok() {
                 taken.push((stem, text));
@@ -85,6 +99,7 @@ impl Mailbox {
                 continue;
             };
             let text = fs::read_to_string(self.taken().join(format!("{stem}.txt"))).unwrap_or_default();
+            let text = self.handed(&stem, text);
             match found.iter_mut().find(|it| it.key == key) {
                 Some(it) => it.text = format!("{}\n\n{text}", it.text),
                 None => found.push(Waiting { key: key.to_owned(), text }),
@@ -160,7 +175,7 @@ mod tests {
         let inbox = dir.path().join("inbox");
         fs::create_dir_all(inbox.join("taken")).unwrap();
         let of =
-            |spawn: &str| Mailbox::new(inbox.clone(), dir.path().join("answers"), spawn.parse().unwrap());
+            |spawn: &str| Mailbox::new(inbox.clone(), dir.path().join("answers"), spawn.parse().unwrap(), 20);
         let mailbox = of("x-7");
         assert_eq!(mailbox.take(), None);
         fs::write(inbox.join("000000000002-m-2.txt"), "two").unwrap();
@@ -168,7 +183,7 @@ mod tests {
         let both = Waiting { key: "a.b-c+m-2".to_owned(), text: "one\n\ntwo".to_owned() };
         assert_eq!(mailbox.take(), Some(both.clone()));
         assert_eq!(mailbox.take(), None);
-        assert_eq!(of("x-7").open(), [both.clone()]);
+        assert_eq!(of("x-7").open(), std::slice::from_ref(&both));
         mailbox.put_back(&both.key);
         assert_eq!(mailbox.open(), []);
         assert_eq!(mailbox.take(), Some(both.clone()));
@@ -176,7 +191,12 @@ mod tests {
         assert_eq!(mailbox.open(), []);
 
         fs::write(inbox.join("000000000003-m-3.txt"), "three").unwrap();
-        assert!(mailbox.take().is_some());
+        fs::write(inbox.join("000000000004-m-4.txt"), "head\n(id m-4)\nlong").unwrap();
+        assert_eq!(mailbox.take().unwrap().key, "m-3", "the two are too long together");
+        fs::write(inbox.join("000000000004-m-4.txt"), "head\n(id m-4)\nlong and longer").unwrap();
+        let pointer = mailbox.take().unwrap().text;
+        assert!(pointer.starts_with("head\n(id m-4)\nThis message is long."), "{pointer}");
+        assert!(pointer.contains(&*inbox.join("taken/000000000004-m-4.txt").to_string_lossy()), "{pointer}");
         assert_eq!(of("x-8").open(), [], "an earlier start's");
         assert_eq!(mailbox.open(), []);
     }
@@ -184,7 +204,7 @@ mod tests {
     #[test]
     fn an_answer_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();
-        let mailbox = Mailbox::new(dir.path().into(), dir.path().join("answers"), "x-1".parse().unwrap());
+        let mailbox = Mailbox::new(dir.path().into(), dir.path().join("answers"), "x-1".parse().unwrap(), 20);
         assert_eq!(mailbox.answers(), []);
         fs::create_dir(dir.path().join("answers")).unwrap();
         fs::write(dir.path().join("answers/k.json"), r#"{"decision":"deny","message":"no"}"#).unwrap();

@@ -18,7 +18,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
 use team_model::{By, Event, MessageId, find_message_ids};
-use team_provider::{Bridge, BridgeContext, Fact, Input, Output, Provider, RecordKind};
+use team_provider::{Bridge, BridgeContext, Fact, Input, Output, Provider, RecordKind, TurnOutcome};
 
 use crate::clock::{Clock as _, RealClock};
 use crate::error::EngineError;
@@ -74,7 +74,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     let answers = seat.seat_dir.join(ANSWERS);
     make_dir(&inbox.join("taken"), 0o700)?;
     make_dir(&answers, 0o700)?;
-    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn);
+    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn, provider.typing().max_bytes);
     let watch = watch(&[inbox, answers, seat.seat_dir.clone()])?;
     let mut bridge = Running {
         clock: RealClock::default(),
@@ -88,7 +88,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
         wake: None,
         ended: false,
     };
-    bridge.go(&watch)
+    Ok(bridge.go(&watch))
 }
 
 fn watch(dirs: &[PathBuf]) -> Result<Inotify, EngineError> {
@@ -122,24 +122,21 @@ struct Running {
 }
 
 impl Running {
-    fn go(&mut self, watch: &Inotify) -> Result<u8, EngineError> {
+    fn go(&mut self, watch: &Inotify) -> u8 {
         let mut retry = RETRY;
         let mut connect_at = self.clock.elapsed();
         let mut unsent = false;
         while !self.ended {
             let now = self.clock.elapsed();
             if self.connection.is_none() && now >= connect_at {
-                match self.seat.link.as_ref().map(Connection::open) {
-                    Some(Ok(connection)) => {
-                        self.connection = Some(connection);
-                        retry = RETRY;
-                        self.open = self.mailbox.open().into();
-                        self.input(Input::Connected);
-                    }
-                    _ => {
-                        connect_at = now + retry;
-                        retry = (retry * 2).min(RETRY_AT_MOST);
-                    }
+                if let Some(Ok(connection)) = self.seat.link.as_ref().map(Connection::open) {
+                    self.connection = Some(connection);
+                    retry = RETRY;
+                    self.open = self.mailbox.open().into();
+                    self.input(Input::Connected);
+                } else {
+                    connect_at = now + retry;
+                    retry = (retry * 2).min(RETRY_AT_MOST);
                 }
             }
             if self.wake.is_some_and(|it| now >= it) {
@@ -181,7 +178,7 @@ impl Running {
                 self.receive();
             }
         }
-        Ok(u8::try_from(END).unwrap_or(1))
+        u8::try_from(END).unwrap_or(1)
     }
 
     fn receive(&mut self) {
@@ -224,11 +221,11 @@ impl Running {
                 }
                 Output::Fact { record, fact } => events.extend(self.events(&record, &fact)),
                 Output::Look { key } => {
-                    let found = self.is_recorded(&key);
+                    let (found, ended) = self.recorded(&key);
                     if found {
                         self.mailbox.close(&key);
                     }
-                    outputs.extend(self.logic.on(Input::Found { key, found }));
+                    outputs.extend(self.logic.on(Input::Found { key, found, ended }));
                 }
                 Output::Taken { key } => self.mailbox.close(&key),
                 Output::PutBack { key } => self.mailbox.put_back(&key),
@@ -283,25 +280,26 @@ impl Running {
         }
     }
 
-    /// Says whether the program's record holds every message of a key.
-    fn is_recorded(&self, key: &str) -> bool {
+    /// Says whether the program's record holds every message of a key, and how the turn that took them ended.
+    fn recorded(&self, key: &str) -> (bool, Option<TurnOutcome>) {
         let transcript = SeatFile::live(&self.seat_file).and_then(|it| it.transcript);
-        let Some(text) = transcript.and_then(|it| std::fs::read(it).ok()) else { return false };
-        let text = String::from_utf8_lossy(&text);
+        let Some(text) = transcript.and_then(|it| std::fs::read(it).ok()) else { return (false, None) };
         let mut missing: Vec<MessageId> = key.split('+').filter_map(|it| it.parse().ok()).collect();
-        for line in text.lines() {
+        for line in String::from_utf8_lossy(&text).lines() {
             for fact in self.provider.read_record(RecordKind::Transcript, line) {
-                let (Fact::Enqueued { text }
-                | Fact::TakenInTurn { text }
-                | Fact::TurnStarted { prompt: Some(text), .. }) = &fact
-                else {
-                    continue;
-                };
-                let found = find_message_ids(text);
-                missing.retain(|it| !found.contains(it));
+                match fact {
+                    Fact::Enqueued { text }
+                    | Fact::TakenInTurn { text }
+                    | Fact::TurnStarted { prompt: Some(text), .. } => {
+                        let found = find_message_ids(&text);
+                        missing.retain(|it| !found.contains(it));
+                    }
+                    Fact::TurnEnded { outcome, .. } if missing.is_empty() => return (true, Some(outcome)),
+                    _ => {}
+                }
             }
         }
-        missing.is_empty()
+        (missing.is_empty(), None)
     }
 }
 

@@ -15,7 +15,7 @@ use super::plan::{Lane, SeatKey, Typed};
 use super::records::inbox_of;
 use crate::decide::Refusal;
 use crate::error::EngineError;
-use crate::render::{BLOCK, received_form};
+use crate::render::{BLOCK, pointer, received_form};
 use crate::screen;
 use crate::workspace::write_bytes;
 
@@ -116,13 +116,7 @@ impl Core {
                     path: file.clone(),
                     source,
                 })?;
-                let head: Vec<&str> = text.lines().take(2).collect();
-                let pointer = format!(
-                    "{}\nThis message is long. Its whole text ({} characters) is in the file {} - read all of it before you go on.",
-                    head.join("\n"),
-                    text.chars().count(),
-                    file.display()
-                );
+                let pointer = pointer(text, &file);
                 parcel.typed = match provider.frame(&pointer) {
                     Framed::Safe { text, .. } => text,
                     Framed::Unsafe(_) => pointer,

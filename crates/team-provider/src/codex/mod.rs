@@ -135,7 +135,7 @@ impl Provider for Codex {
         Typing {
             settle_ms: 200,
             look_after_ms: 2000,
-            max_bytes: 100_000,
+            max_bytes: 1_000_000,
             risky_first: &['/', '!'],
             tabs_change: false,
             trims: true,

@@ -23,6 +23,12 @@ use crate::fact::{ActivityKind, Fact, TurnOutcome};
 const AGAIN: Duration = Duration::from_millis(50);
 /// How often, for one turn.
 const TRIES: u32 = 40;
+/// How long nothing is sent after the server has refused a message.
+const REFUSED: Duration = Duration::from_secs(1);
+/// How long to wait before the record is asked again for a message.
+const MISSED: Duration = Duration::from_millis(250);
+/// Why a turn has ended that its server took along.
+const LOST: &str = "the program's server ended";
 /// The most of a question that is told.
 const SUMMARY: usize = 4096;
 
@@ -49,10 +55,12 @@ struct Message {
     text: String,
     /// The turn that the server began for it.
     turn: Option<String>,
-    /// Whether the record is to be asked before it is sent.
+    /// Whether the record is to be asked for it.
     look: bool,
-    /// Whether it was sent over the present connection.
+    /// Whether it was sent over the present connection: then it will be taken, as long as the server lives.
     sent: bool,
+    /// How often the record was asked in vain.
+    misses: u32,
 }
 
 /// A turn that runs.
@@ -74,6 +82,7 @@ struct Question {
 }
 
 /// The state machine.
+#[expect(clippy::struct_excessive_bools, reason = "each was told or not, independently")]
 #[derive(Debug)]
 pub(super) struct Protocol {
     tool_prefix: String,
@@ -92,12 +101,16 @@ pub(super) struct Protocol {
     active: bool,
     /// Whether what the conversation does is known.
     settled: bool,
+    /// Whether a turn has ended before we were subscribed to it.
+    unseen: bool,
     turn: Option<Turn>,
     message: Option<Message>,
     questions: BTreeMap<String, Question>,
     /// When a limit ends, as the server told last.
     resets: Option<i64>,
     tries: u32,
+    /// Whether the server has just refused a message.
+    refused: bool,
 }
 
 impl Protocol {
@@ -120,14 +133,17 @@ impl Protocol {
             opened: false,
             active: false,
             settled: false,
+            unseen: false,
             turn: None,
             message: None,
             questions: BTreeMap::new(),
             resets: None,
             tries: 0,
+            refused: false,
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is made for this call")]
     fn ask(&mut self, asked: Asked, method: &str, params: Value) -> Output {
         self.next += 1;
         self.asked.insert(self.next, asked);
@@ -167,16 +183,17 @@ impl Protocol {
             (Asked::Initialize, None) => {
                 vec![Output::End { why: format!("the server refuses us: {}", frame["error"]["message"]) }]
             }
-            (Asked::Loaded, Some(result)) => {
-                let mut out: Vec<Output> = Vec::new();
-                for thread in result["data"].as_array().into_iter().flatten() {
-                    let params = json!({ "threadId": thread });
-                    out.push(self.ask(Asked::Read, "thread/read", params));
+            (Asked::Loaded, Some(result)) => self.loaded(&result["data"]),
+            (Asked::Read, Some(result)) => {
+                let thread = &result["thread"];
+                if self.thread.is_none() {
+                    self.began(thread, "startup")
+                } else if thread["id"].as_str() == self.thread.as_deref() && !self.subscribed {
+                    self.status(&thread["status"])
+                } else {
+                    Vec::new()
                 }
-                out.extend(self.open());
-                out
             }
-            (Asked::Read, Some(result)) if self.thread.is_none() => self.began(&result["thread"], "startup"),
             (Asked::Resume, Some(result)) => self.resumed(&result["thread"]),
             (Asked::Resume, None) => self.not_resumed(),
             (Asked::Turn, Some(result)) => {
@@ -186,11 +203,33 @@ impl Protocol {
                 Vec::new()
             }
             (Asked::Turn, None) => {
-                let key = self.message.take().map(|it| it.key);
-                key.map(|key| Output::PutBack { key }).into_iter().collect()
+                let Some(message) = self.message.take() else { return Vec::new() };
+                self.refused = true;
+                vec![Output::PutBack { key: message.key }, Output::Wake(REFUSED)]
             }
             _ => Vec::new(),
         }
+    }
+
+    fn loaded(&mut self, threads: &Value) -> Vec<Output> {
+        let threads: Vec<&str> = threads.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let wanted: Vec<&str> = match self.thread.as_deref() {
+            None => threads,
+            Some(ours) if threads.contains(&ours) => vec![ours],
+            // Without a record nothing is left of it once its server has ended.
+            Some(_) if self.tries >= TRIES => {
+                return vec![Output::End { why: "the conversation is lost with its server".to_owned() }];
+            }
+            Some(_) => {
+                self.tries += 1;
+                return vec![Output::Wake(AGAIN)];
+            }
+        };
+        let wanted: Vec<Value> = wanted.into_iter().map(|it| json!({ "threadId": it })).collect();
+        let mut out: Vec<Output> =
+            wanted.into_iter().map(|params| self.ask(Asked::Read, "thread/read", params)).collect();
+        out.extend(self.open());
+        out
     }
 
     fn open(&mut self) -> Vec<Output> {
@@ -244,16 +283,11 @@ impl Protocol {
             self.tries += 1;
             return vec![Output::Wake(AGAIN)];
         }
-        if self.earlier && !self.opened {
+        if self.earlier && !self.again && !self.opened {
             // The screen says why it cannot be taken up.
             return self.open();
         }
-        if self.earlier || self.opened {
-            // After the server's end nothing is left of it.
-            let params = json!({});
-            return vec![self.ask(Asked::Loaded, "thread/loaded/list", params)];
-        }
-        Vec::new()
+        vec![self.ask(Asked::Loaded, "thread/loaded/list", json!({}))]
     }
 
     /// What the server says that our conversation does.
@@ -270,6 +304,7 @@ impl Protocol {
                 let mut out = Vec::new();
                 if !self.subscribed && was_active {
                     // The turn is over before we could be told of it.
+                    self.unseen = true;
                     out.extend(self.resume());
                     return out;
                 }
@@ -280,7 +315,7 @@ impl Protocol {
                 if let Some(turn) = self.turn.take()
                     && turn.told
                 {
-                    let outcome = TurnOutcome::Error { kind: "the program's server ended".to_owned() };
+                    let outcome = TurnOutcome::Error { kind: LOST.to_owned() };
                     let native_id = self.thread.clone();
                     out.push(Self::fact("thread/status", Fact::TurnEnded { native_id, outcome, text: None }));
                 } else if std::mem::take(&mut self.again) {
@@ -289,7 +324,11 @@ impl Protocol {
                 } else if first && status["type"] == "idle" {
                     out.push(self.activity(ActivityKind::Idle));
                 }
-                out.extend(self.look());
+                // The same is told of a conversation that somebody else has just taken up: it says nothing of a message
+                // that is under way.
+                if std::mem::take(&mut self.unseen) {
+                    out.extend(self.look());
+                }
                 out
             }
             _ => Vec::new(),
@@ -302,14 +341,24 @@ impl Protocol {
 
     /// Asks the record for a message that should have been taken.
     fn look(&mut self) -> Vec<Output> {
-        match &mut self.message {
-            Some(message) if message.sent || message.look => {
-                message.look = true;
-                message.sent = false;
-                vec![Output::Look { key: message.key.clone() }]
-            }
-            _ => Vec::new(),
+        let Some(message) = &mut self.message else { return Vec::new() };
+        message.look = true;
+        vec![Output::Look { key: message.key.clone() }]
+    }
+
+    /// The record does not hold a message. What a living server was given is never sent twice; what was given to one
+    /// before it, or by a bridge before us, is looked for once more.
+    fn missed(&mut self) -> Vec<Output> {
+        let Some(message) = &mut self.message else { return Vec::new() };
+        message.misses += 1;
+        if message.misses < if message.sent { TRIES } else { 2 } {
+            return vec![Output::Wake(MISSED)];
         }
+        if message.sent {
+            let key = self.message.take().map(|it| it.key);
+            return key.map(|key| Output::Taken { key }).into_iter().collect();
+        }
+        self.send()
     }
 
     fn send(&mut self) -> Vec<Output> {
@@ -456,7 +505,7 @@ impl Protocol {
             _ => return Vec::new(),
         };
         let given = ["approvalId", "itemId"].iter().find_map(|it| params[*it].as_str());
-        let key = safe(given.map_or_else(|| format!("request-{id}"), str::to_owned));
+        let key = safe(&given.map_or_else(|| format!("request-{id}"), str::to_owned));
         let question = Question { request: id.clone(), method: method.to_owned() };
         if self.questions.insert(key.clone(), question).is_some() {
             // Asked again over a new connection.
@@ -534,30 +583,38 @@ impl Bridge for Protocol {
             }
             Input::Frame(frame) => self.frame(&frame),
             Input::Message { key, text, again } => {
-                self.message = Some(Message { key, text, turn: None, look: again, sent: false });
-                if !again {
-                    return self.send();
-                }
-                if self.settled && !self.active { self.look() } else { Vec::new() }
+                self.message = Some(Message { key, text, turn: None, look: again, sent: false, misses: 0 });
+                if again { self.look() } else { self.send() }
             }
-            Input::Found { key, found } => match self.message.take_if(|it| it.key == key) {
+            Input::Found { key, found, ended } => match self.message.take_if(|it| it.key == key) {
                 // Its turn was never seen: it began and ended unobserved.
                 Some(message) if found => {
                     let (native_id, prompt) = (self.thread.clone(), Some(message.text));
                     let begun =
                         Fact::TurnStarted { native_id: native_id.clone(), prompt, prompt_id: Some(key) };
-                    let ended = Fact::TurnEnded { native_id, outcome: TurnOutcome::Unstated, text: None };
+                    let lost = || TurnOutcome::Error { kind: LOST.to_owned() };
+                    let outcome = ended.unwrap_or_else(lost);
+                    let ended = Fact::TurnEnded { native_id, outcome, text: None };
                     vec![Self::fact("record", begun), Self::fact("record", ended)]
                 }
                 Some(message) => {
                     self.message = Some(message);
-                    self.send()
+                    self.missed()
                 }
                 None => Vec::new(),
             },
             Input::Answer { key, allow, message } => self.answer(&key, allow, message),
-            Input::Tick if self.active && !self.subscribed => self.resume(),
-            Input::Tick => Vec::new(),
+            Input::Tick => {
+                self.refused = false;
+                let known = self.settled && !self.active;
+                let looks = self.message.as_ref().is_some_and(|it| it.look);
+                match self.connected {
+                    true if !self.subscribed && !known => self.resume(),
+                    true if known && looks => self.look(),
+                    true if looks => vec![Output::Wake(MISSED)],
+                    _ => Vec::new(),
+                }
+            }
         }
     }
 
@@ -568,11 +625,12 @@ impl Bridge for Protocol {
             && !self.active
             && self.turn.is_none()
             && self.message.is_none()
+            && !self.refused
     }
 }
 
 /// Makes a key that can be the name of a file.
-fn safe(key: String) -> String {
+fn safe(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     key.chars().map(|c| if plain(c) { c } else { '_' }).take(120).collect()
 }
@@ -585,3 +643,6 @@ fn cut(mut text: String, most: usize) -> String {
     text.truncate(end);
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,7 +229,11 @@ impl Settings {
     }
 
     fn file(&self) -> String {
-        self.0.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+        let mut text = String::new();
+        for (key, value) in &self.0 {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        text
     }
 }
 

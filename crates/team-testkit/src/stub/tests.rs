@@ -238,3 +238,50 @@ fn a_request_that_does_not_come_is_reported_with_what_came() {
     let error = stub.wait_for(|it| it.says("never"), Duration::from_millis(20)).unwrap_err();
     assert!(error.to_string().contains("1 Probe HEAD /"), "{error}");
 }
+
+/// Asks over the Responses API.
+fn respond(stub: &ModelStub, input: &Value) -> (String, String) {
+    let inner = json!([{ "type": "function", "name": "report_result" }]);
+    let tools = json!([
+        { "type": "function", "name": "exec_command" },
+        { "type": "namespace", "name": "mcp__x", "tools": inner },
+    ]);
+    let body =
+        json!({ "model": "m", "stream": true, "input": input, "tools": tools, "prompt_cache_key": "t" });
+    ask(stub, "POST", "/v1/responses", &body.to_string())
+}
+
+fn said_by(role: &str, text: &str) -> Value {
+    json!({ "type": "message", "role": role, "content": [{ "type": "input_text", "text": text }] })
+}
+
+#[test]
+fn the_responses_api_says_calls_and_refuses_as_told() {
+    let stub = ModelStub::start().unwrap();
+    let (_, said) =
+        respond(&stub, &json!([said_by("developer", "stub: say not this"), said_by("user", "stub: say hi")]));
+    assert_eq!(event_names(&said).last(), Some(&"response.completed"));
+    let turn = stub.turns().pop().unwrap();
+    assert_eq!((turn.session.as_deref(), turn.outcome.unwrap().said.as_str()), (Some("t"), "hi"));
+    assert_eq!(turn.tools, ["exec_command", "mcp__x__report_result"]);
+
+    let script = said_by("user", "stub: call mcp__x__report_result {\"a\":1}\nstub: bash ls\nstub: say end");
+    let (_, called) = respond(&stub, &json!([script]));
+    assert!(called.contains(r#""name":"report_result","namespace":"mcp__x""#), "{called}");
+    let call = json!({ "type": "function_call", "name": "report_result", "call_id": "call_stub_0_x", "arguments": "{}" });
+    let result = json!({ "type": "function_call_output", "call_id": "call_stub_0_x", "output": "" });
+    let (_, called) = respond(&stub, &json!([script, call, result]));
+    assert!(called.contains(r#"{\"cmd\":\"ls\""#), "{called}");
+
+    // A summary stands for what was answered before it.
+    let summary =
+        said_by("user", "Another language model started to solve this problem and produced a summary of it");
+    respond(&stub, &json!([script, summary, said_by("user", "stub: say after")]));
+    assert_eq!(stub.turns().pop().unwrap().outcome.unwrap().said, "after");
+
+    let (head, limit) = respond(&stub, &json!([said_by("user", "stub: error 429 60")]));
+    assert!(head.starts_with("HTTP/1.1 429") && head.contains("x-codex-primary-reset-at"), "{head}");
+    assert!(limit.contains("usage_limit_reached"), "{limit}");
+    let (head, _) = respond(&stub, &json!([said_by("user", "stub: error 500")]));
+    assert!(head.starts_with("HTTP/1.1 500"), "{head}");
+}

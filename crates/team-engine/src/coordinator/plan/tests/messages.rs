@@ -47,6 +47,18 @@ fn waiting_messages_go_together_to_a_seat_that_is_free() {
         },
         "send a:keys:1",
     );
+    // Over a bridge it goes to an idle program only.
+    check(
+        |it| {
+            let busy = it.idle_by("a", Channel::Bell);
+            it.is(busy, ActivityKind::Working);
+            it.idle_by("b", Channel::Bell);
+            it.look("a").bridged = true;
+            it.look("b").bridged = true;
+            it.message(&["a", "b"]);
+        },
+        "hold 1>a:busy; send b:bell:1",
+    );
 }
 
 #[test]
