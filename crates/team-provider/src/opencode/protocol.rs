@@ -262,15 +262,24 @@ impl Protocol {
         self.users.clear();
         self.queue.clear();
         self.summary = None;
+        // An interrupt answers what was asked, without a word.
+        let mut out: Vec<Output> = Vec::new();
+        for (key, question) in std::mem::take(&mut self.questions) {
+            let (native_id, tool_use_id) = (self.session.clone(), question.plain.then_some(key));
+            out.push(Self::fact("session.status", Fact::ApprovalResolved { native_id, tool_use_id }));
+        }
         if let Some(turn) = self.turn.take() {
             self.again = false;
-            return vec![self.ended(turn)];
+            out.push(self.ended(turn));
+            return out;
         }
         if first && std::mem::take(&mut self.again) {
             let (native_id, outcome) = (self.session.clone(), TurnOutcome::Unstated);
-            return vec![Self::fact("session.status", Fact::TurnEnded { native_id, outcome, text: None })];
+            out.push(Self::fact("session.status", Fact::TurnEnded { native_id, outcome, text: None }));
+        } else if first || was_active {
+            out.push(self.activity(ActivityKind::Idle));
         }
-        if first || was_active { vec![self.activity(ActivityKind::Idle)] } else { Vec::new() }
+        out
     }
 
     fn ended(&self, turn: Turn) -> Output {

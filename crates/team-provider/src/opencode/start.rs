@@ -24,6 +24,8 @@ const USERNAME: &str = "OPENCODE_SERVER_USERNAME";
 const USER: &str = "opencode";
 /// Variable under which a profile's key reaches the program.
 const KEY_VARIABLE: &str = "TEAM_SEAT_API_KEY";
+/// Variable under which a profile's address reaches it: one may hold a key, too.
+const URL_VARIABLE: &str = "TEAM_SEAT_BASE_URL";
 /// Name of a profile's service in the settings.
 const SERVICE: &str = "team";
 /// The mark by which everything in a seat is known.
@@ -130,7 +132,7 @@ fn tool_server(seat: &SeatContext<'_>) -> Result<Value, Unsupported> {
     Ok(json!({
         "type": "local",
         "command": [exe, "mcp", "--seat-file", file],
-        "environment": { SEAT_VARIABLE: file, "TEAM_AGENT_EXE": exe, PASSWORD: "", KEY_VARIABLE: "" },
+        "environment": { SEAT_VARIABLE: file, "TEAM_AGENT_EXE": exe, PASSWORD: "", KEY_VARIABLE: "", URL_VARIABLE: "" },
         "enabled": true,
         "timeout": TOOLS_TIMEOUT,
     }))
@@ -205,7 +207,8 @@ fn service(
         options["apiKey"] = json!(format!("{{env:{KEY_VARIABLE}}}"));
     }
     if let Some(url) = &url {
-        options["baseURL"] = json!(url);
+        launch.secret_env.insert(URL_VARIABLE.to_owned(), url.clone());
+        options["baseURL"] = json!(format!("{{env:{URL_VARIABLE}}}"));
     }
     let (service, model) = if seat.auth == Auth::CompatibleApi {
         if url.is_none() {
@@ -255,7 +258,7 @@ fn shell(seat: &SeatContext<'_>) -> Result<(String, String), Unsupported> {
         None => format!("unset {name}\n"),
     };
     let script = format!(
-        "#!/bin/sh\nunset {PASSWORD} {KEY_VARIABLE}\n{}{}SHELL={own}\nexport SHELL\nexec {own} \"$@\"\n",
+        "#!/bin/sh\nunset {PASSWORD} {KEY_VARIABLE} {URL_VARIABLE}\n{}{}SHELL={own}\nexport SHELL\nexec {own} \"$@\"\n",
         restored(CONFIG),
         restored("TMPDIR"),
         own = quoted(own),

@@ -207,6 +207,9 @@ fn questions_are_told_answered_and_closed_whoever_asks() {
     assert_eq!(closed(&mut it, "per_1"), ["ApprovalResolved", r#"AwaitingApproval { for_what: "bash" }"#]);
     assert_eq!(closed(&mut it, "per_2"), ["ApprovalResolved"]);
     assert_eq!(closed(&mut it, "per_2"), [""; 0]);
+    says(&mut it, "msg_a", "one");
+    event(&mut it, "permission.asked", ask("per_3"));
+    assert_eq!(status(&mut it, "idle"), ["ApprovalResolved", "end by Interrupted"]);
 }
 
 #[test]
