@@ -2,7 +2,6 @@
 //!
 //! Knows questions and words. Must not know sockets, files or any program's protocol.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,8 +53,8 @@ pub enum Link {
     /// What is sent is `{"tag", "method", "path", "body"}`; what comes is `{"event"}`, or `{"reply", "status",
     /// "body"}` with the tag of the request. A status of 0 says that no answer came.
     Http {
-        /// Address and port.
-        address: SocketAddr,
+        /// Address and port, as numbers.
+        address: String,
         /// Path of the stream of events; the connection stands once it is open.
         events: String,
         /// Name for basic authentication.

@@ -36,7 +36,8 @@ pub(super) struct Http {
 
 impl Http {
     /// Opens the stream of events, and so proves that the server takes our password.
-    pub(super) fn open(address: SocketAddr, path: &str, user: &str, password: &Path) -> Result<Self> {
+    pub(super) fn open(address: &str, path: &str, user: &str, password: &Path) -> Result<Self> {
+        let address: SocketAddr = address.parse().map_err(Error::other)?;
         let password = std::fs::read_to_string(password)?;
         let authorization = format!("Basic {}", base64(format!("{user}:{}", password.trim()).as_bytes()));
         let server = Server { address, authorization };
@@ -167,7 +168,8 @@ impl Server {
             self.address, self.authorization
         );
         if let Some(body) = &body {
-            text.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+            let length = body.len().to_string();
+            text.extend(["content-type: application/json\r\ncontent-length: ", &length, "\r\n"]);
         }
         text.push_str("\r\n");
         text.push_str(body.as_deref().unwrap_or_default());
@@ -232,8 +234,7 @@ impl<R: BufRead> Read for Body<R> {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let left = match self.kind {
             Kind::ToTheEnd => return self.reader.read(buffer),
-            Kind::Length(left) => left,
-            Kind::Chunks(Some(left @ 1..)) => left,
+            Kind::Length(left) | Kind::Chunks(Some(left @ 1..)) => left,
             Kind::Chunks(before) => {
                 if before.is_some() {
                     line(&mut self.reader)?;
@@ -340,7 +341,7 @@ mod tests {
             accept("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
             drop(events);
         });
-        let mut http = Http::open(address, "/event", "u", &password).unwrap();
+        let mut http = Http::open(&address.to_string(), "/event", "u", &password).unwrap();
         http.send(&json!({ "tag": 7, "method": "GET", "path": "/x" })).unwrap();
         let mut frames = Vec::new();
         let ended = loop {

@@ -31,7 +31,7 @@ impl Connection {
         match link {
             Link::WebSocket { socket } => web_socket(socket).map(|it| Self::WebSocket(Box::new(it))),
             Link::Http { address, events, user, password } => {
-                Http::open(*address, events, user, password).map(Self::Http)
+                Http::open(address, events, user, password).map(Self::Http)
             }
             _ => Err(Error::from(ErrorKind::Unsupported)),
         }

@@ -85,7 +85,7 @@ impl Provider for OpenCode {
     }
 
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
-        start::data_home(env, env.get("HOME").map(Path::new)?)
+        Some(start::data_home(env, env.get("HOME").map(Path::new)?))
     }
 
     fn trust_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
@@ -134,7 +134,8 @@ impl Provider for OpenCode {
         Typing {
             settle_ms: 500,
             look_after_ms: 2000,
-            max_bytes: 20_000,
+            // Nothing is typed: this is what one message may hold.
+            max_bytes: 1_000_000,
             risky_first: &['/', '!'],
             tabs_change: false,
             trims: false,

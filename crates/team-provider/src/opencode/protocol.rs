@@ -82,6 +82,10 @@ struct Question {
 }
 
 /// The state machine.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one independent thing that the server has said or not"
+)]
 #[derive(Debug)]
 pub(super) struct Protocol {
     next: u64,

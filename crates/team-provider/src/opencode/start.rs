@@ -3,7 +3,6 @@
 //! Knows flags, variables and settings. Must not write files.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -20,6 +19,7 @@ use crate::seat::{Auth, SeatContext, Start};
 const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
 const USERNAME: &str = "OPENCODE_SERVER_USERNAME";
+const LOOPBACK: &str = "127.0.0.1";
 /// The name that the server takes when it is told none.
 const USER: &str = "opencode";
 /// Variable under which a profile's key reaches the program.
@@ -35,29 +35,36 @@ const TOOLS_TIMEOUT: u64 = 60_000;
 /// Shells that the program can be given by another path.
 const SHELLS: &[&str] = &["bash", "zsh", "sh", "dash", "ksh"];
 
+/// Tool words, and the permissions that are taken away without them.
+const WORDS: &[(&str, &[&str])] = &[
+    ("fs_read", &["read", "grep", "lsp"]),
+    ("fs_list", &["glob", "list"]),
+    ("fs_write", &["edit"]),
+    ("execute_bash", &["bash"]),
+    ("network", &["webfetch", "websearch", "codesearch"]),
+];
+
 /// Describes the start of a seat.
 pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, seat.port));
     let password = seat.seat_dir.join("server-password");
     let preamble = seat.seat_dir.join("preamble.md");
-    let data = data_home(seat.env, seat.home).unwrap_or_else(|| seat.home.to_owned());
     let mut launch = Launch {
         argv: vec![
             text(seat.program)?.into(),
             "--hostname".into(),
-            address.ip().to_string().into(),
+            LOOPBACK.into(),
             "--port".into(),
-            address.port().to_string().into(),
+            seat.port.to_string().into(),
         ],
         link: Some(Link::Http {
-            address,
+            address: format!("{LOOPBACK}:{}", seat.port),
             events: "/event".to_owned(),
             user: USER.to_owned(),
             password: password.clone(),
         }),
         channel: Channel::Bell { bell: bell(seat.seat_dir), inbox: inbox(seat.seat_dir) },
         ready: vec![ReadyFact::ToolsListed, ReadyFact::SessionStarted, ReadyFact::StatusIdle],
-        config_home: data,
+        config_home: data_home(seat.env, seat.home),
         ..Launch::default()
     };
     match seat.start {
@@ -92,7 +99,7 @@ pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
     launch.secret_env.insert(PASSWORD.to_owned(), seat.secret.to_owned());
     launch.env_remove.push(USERNAME.to_owned());
 
-    let (name, script) = shell(seat)?;
+    let (name, script) = shell(seat);
     let path = seat.seat_dir.join("shell").join(name);
     launch.env_set.insert("SHELL".to_owned(), text(&path)?);
     launch.files.push(file(path, script, 0o700));
@@ -100,9 +107,9 @@ pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
 }
 
 /// Where the program keeps its conversations.
-pub(super) fn data_home(env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf> {
+pub(super) fn data_home(env: &BTreeMap<String, String>, home: &Path) -> PathBuf {
     let named = env.get("XDG_DATA_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
-    Some(named.unwrap_or_else(|| home.join(".local/share")).join("opencode"))
+    named.unwrap_or_else(|| home.join(".local/share")).join("opencode")
 }
 
 /// What the person gives in the variable that we need ourselves.
@@ -141,13 +148,6 @@ fn tool_server(seat: &SeatContext<'_>) -> Result<Value, Unsupported> {
 /// Turns tool words into permissions: what a role does not name is taken away, nothing is given.
 fn rights(seat: &SeatContext<'_>, config: &mut Map<String, Value>, notes: &mut Vec<String>) {
     insert(config, "permission", &format!("{SERVER}_*"), json!("allow"));
-    const WORDS: &[(&str, &[&str])] = &[
-        ("fs_read", &["read", "grep", "lsp"]),
-        ("fs_list", &["glob", "list"]),
-        ("fs_write", &["edit"]),
-        ("execute_bash", &["bash"]),
-        ("network", &["webfetch", "websearch", "codesearch"]),
-    ];
     let has = |word: &str| seat.tools.iter().any(|it| it == word);
     for word in seat.tools {
         let known = WORDS.iter().any(|(it, _)| it == word)
@@ -249,7 +249,7 @@ fn service(
 /// The shell that the model gets: the person's own, without what would let it answer for a person.
 ///
 /// The program hands its whole environment to each command, and has no setting against it.
-fn shell(seat: &SeatContext<'_>) -> Result<(String, String), Unsupported> {
+fn shell(seat: &SeatContext<'_>) -> (String, String) {
     let own = seat.env.get("SHELL").map_or("", String::as_str);
     let name = own.rsplit('/').next().unwrap_or_default();
     let (own, name) = if SHELLS.contains(&name) { (own, name) } else { ("/bin/sh", "sh") };
@@ -263,7 +263,7 @@ fn shell(seat: &SeatContext<'_>) -> Result<(String, String), Unsupported> {
         restored("TMPDIR"),
         own = quoted(own),
     );
-    Ok((name.to_owned(), script))
+    (name.to_owned(), script)
 }
 
 fn quoted(value: &str) -> String {

@@ -13,7 +13,7 @@ fn protocol(native_id: Option<&str>, again: bool) -> Protocol {
 fn idle() -> Protocol {
     let mut it = protocol(None, false);
     it.on(Input::Connected);
-    reply(&mut it, 200, json!({ "id": SESSION }));
+    reply(&mut it, 200, &json!({ "id": SESSION }));
     for (tag, body) in [(2, json!({})), (3, json!([])), (4, json!(true))] {
         it.on(Input::Frame(json!({ "reply": tag, "status": 200, "body": body })));
     }
@@ -22,7 +22,7 @@ fn idle() -> Protocol {
 }
 
 /// Answers the last request.
-fn reply(it: &mut Protocol, status: u64, body: Value) -> Vec<Output> {
+fn reply(it: &mut Protocol, status: u64, body: &Value) -> Vec<Output> {
     let tag = it.next;
     it.on(Input::Frame(json!({ "reply": tag, "status": status, "body": body })))
 }
@@ -82,7 +82,7 @@ fn a_new_conversation_is_made_shown_and_told() {
     assert_eq!(show(it.on(Input::Connected)), ["POST /session"]);
     assert!(!it.is_open());
     assert_eq!(
-        show(reply(&mut it, 200, json!({ "id": SESSION }))),
+        show(reply(&mut it, 200, &json!({ "id": SESSION }))),
         ["SessionStarted", "GET /session/status", "GET /permission", "POST /tui/select-session", "Wake(1s)"]
     );
     assert_eq!(show(it.on(Input::Tick)), ["POST /tui/select-session", "Wake(2s)"]);
@@ -95,12 +95,12 @@ fn an_earlier_conversation_goes_on_or_the_seat_ends() {
     let mut it = protocol(Some(SESSION), false);
     assert_eq!(show(it.on(Input::Connected)), ["GET /session/ses_1aB"]);
     assert_eq!(
-        show(reply(&mut it, 200, json!({}))),
+        show(reply(&mut it, 200, &json!({}))),
         ["SessionStarted", "GET /session/status", "GET /permission"]
     );
     let mut it = protocol(Some(SESSION), false);
     it.on(Input::Connected);
-    assert!(matches!(reply(&mut it, 404, Value::Null)[..], [Output::End { .. }]));
+    assert!(matches!(reply(&mut it, 404, &Value::Null)[..], [Output::End { .. }]));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_message_counts_as_taken_when_its_text_is_shown() {
     let mut it = idle();
     assert_eq!(message(&mut it, false), ["POST /session/ses_1aB/prompt_async"]);
     assert!(!it.is_open());
-    assert_eq!(show(reply(&mut it, 204, Value::Null)), [""; 0]);
+    assert_eq!(show(reply(&mut it, 204, &Value::Null)), [""; 0]);
     assert_eq!(says(&mut it, MESSAGE, "hello"), ["turn of hello", r#"Taken { key: "m-7" }"#]);
     assert_eq!(status(&mut it, "busy"), [""; 0]);
     assert_eq!(answers(&mut it, MESSAGE), [""; 0]);
@@ -123,7 +123,7 @@ fn a_message_counts_as_taken_when_its_text_is_shown() {
 fn a_refused_message_is_put_back_and_waits() {
     let mut it = idle();
     message(&mut it, false);
-    assert_eq!(show(reply(&mut it, 400, Value::Null)), [r#"PutBack { key: "m-7" }"#, "Wake(5s)"]);
+    assert_eq!(show(reply(&mut it, 400, &Value::Null)), [r#"PutBack { key: "m-7" }"#, "Wake(5s)"]);
     assert!(!it.is_open());
     it.on(Input::Tick);
     assert!(it.is_open());
@@ -133,17 +133,17 @@ fn a_refused_message_is_put_back_and_waits() {
 fn what_may_have_been_sent_is_looked_for_first() {
     let mut it = idle();
     assert_eq!(message(&mut it, true), ["GET /session/ses_1aB/message/msg_1aB_m-2d7"]);
-    assert_eq!(show(reply(&mut it, 404, Value::Null)), ["POST /session/ses_1aB/prompt_async"]);
+    assert_eq!(show(reply(&mut it, 404, &Value::Null)), ["POST /session/ses_1aB/prompt_async"]);
     let mut it = idle();
     message(&mut it, true);
     assert_eq!(
-        show(reply(&mut it, 200, json!({}))),
+        show(reply(&mut it, 200, &json!({}))),
         ["turn of hello", "end by Unstated", r#"Taken { key: "m-7" }"#]
     );
     // Nobody answered: neither sent nor given up.
     let mut it = idle();
     message(&mut it, true);
-    assert_eq!(show(reply(&mut it, 0, Value::Null)), ["Wake(5s)"]);
+    assert_eq!(show(reply(&mut it, 0, &Value::Null)), ["Wake(5s)"]);
     assert_eq!(show(it.on(Input::Tick)), ["GET /session/ses_1aB/message/msg_1aB_m-2d7"]);
 }
 
@@ -216,13 +216,13 @@ fn questions_are_told_answered_and_closed_whoever_asks() {
 fn a_bridge_that_comes_into_a_turn_tells_its_end_and_not_its_beginning() {
     let mut it = protocol(Some(SESSION), true);
     it.on(Input::Connected);
-    reply(&mut it, 200, json!({}));
+    reply(&mut it, 200, &json!({}));
     let busy = json!({ SESSION: { "type": "busy" } });
     let asked = it.on(Input::Frame(json!({ "reply": 2, "status": 200, "body": busy })));
     assert_eq!(show(asked), ["GET /session/ses_1aB/message"]);
     let said =
         json!([{ "info": { "id": "msg_a", "role": "user" }, "parts": [{ "type": "text", "text": "one" }] }]);
-    assert_eq!(show(reply(&mut it, 200, said)), ["Enqueued"]);
+    assert_eq!(show(reply(&mut it, 200, &said)), ["Enqueued"]);
     assert_eq!(answers(&mut it, "msg_a"), [""; 0]);
     has_answered(&mut it, "msg_a");
     assert_eq!(status(&mut it, "idle"), ["end by Answer"]);
