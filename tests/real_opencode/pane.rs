@@ -84,15 +84,6 @@ fn interrupts_errors_questions_and_limits_are_told_and_nothing_is_lost() {
     team.was_taken_once("after the limit");
     assert_eq!(team.receipt(&held)["attempts"], 1);
 
-    // The history is shortened.
-    team.wait_for("idle");
-    team.press(&["-l", "/compact"]);
-    team.wait_for_screen("/compact");
-    team.wait_for_screen("Compact session");
-    team.press(&["Enter"]);
-    team.wait("it is told", || !team.crew.events_of("session.compacted").is_empty());
-    team.wait_for("idle");
-
     // The bridge is killed, while a turn runs.
     let slow = team.send("stub: think 2500\nstub: say that was slow");
     team.wait_for_step(&slow, "turn_started");
@@ -119,5 +110,17 @@ fn interrupts_errors_questions_and_limits_are_told_and_nothing_is_lost() {
     team.wait_for_step(&after, "answered");
     team.was_taken_once("typed by hand");
     team.was_taken_once("after all that");
+
+    // The history is shortened.
+    team.wait_for("idle");
+    team.press(&["-l", "/compact"]);
+    team.wait_for_screen("/compact");
+    team.wait_for_screen("Compact session");
+    team.press(&["Enter"]);
+    team.wait("it is told", || !team.crew.events_of("session.compacted").is_empty());
+    team.wait_for("idle");
+    let last = team.send("stub: say after the summary");
+    team.wait_for_step(&last, "answered");
+    team.was_taken_once("after the summary");
     team.finish();
 }
