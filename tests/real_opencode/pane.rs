@@ -98,6 +98,17 @@ fn interrupts_errors_questions_and_limits_are_told_and_nothing_is_lost() {
     team.was_taken_once("that was slow");
     team.was_taken_once("behind the bridge");
 
+    // The same, while it hands a message over.
+    for word in ["once", "only once"] {
+        let bridge = team.process_with("bridge");
+        let sent = team.send(&format!("stub: say {word} and no more"));
+        team.crew.kill(bridge);
+        team.wait_for_step(&sent, "answered");
+        team.was_taken_once(&format!("say {word} and"));
+        team.wait("another bridge runs", || team.has_process_with("bridge"));
+        team.wait_for("idle");
+    }
+
     // The program is killed, and the conversation goes on.
     let native = team.crew.native("coder");
     team.crew.kill(team.process_with("--port"));

@@ -215,7 +215,9 @@ fn head(reader: &mut impl BufRead) -> Result<(u16, Kind)> {
 
 fn line(reader: &mut impl BufRead) -> Result<String> {
     let mut line = Vec::new();
-    reader.by_ref().take(64 << 10).read_until(b'\n', &mut line)?;
+    if reader.by_ref().take(64 << 10).read_until(b'\n', &mut line)? == 0 {
+        return Err(Error::from(ErrorKind::UnexpectedEof));
+    }
     let line = line.strip_suffix(b"\n").ok_or_else(|| bad("the end of a line"))?;
     Ok(String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned())
 }
@@ -339,8 +341,9 @@ mod tests {
             );
             assert!(asked.contains("authorization: Basic dTpw\r\n"), "{asked}");
             accept("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
-            drop(events);
+            events
         });
+        let mut server = Some(server);
         let mut http = Http::open(&address.to_string(), "/event", "u", &password).unwrap();
         http.send(&json!({ "tag": 7, "method": "GET", "path": "/x" })).unwrap();
         let mut frames = Vec::new();
@@ -352,13 +355,17 @@ mod tests {
                 Ok(None) => {}
                 Err(error) => break error,
             }
-            if let Ok(Some(frame)) = http.receive() {
+            while let Ok(Some(frame)) = http.receive() {
                 frames.push(frame.to_string());
+            }
+            if frames.len() == 2
+                && let Some(server) = server.take()
+            {
+                drop(server.join().unwrap());
             }
         };
         assert_eq!(ended.kind(), ErrorKind::UnexpectedEof);
         frames.sort();
         assert_eq!(frames, [r#"{"body":[],"reply":7,"status":200}"#, r#"{"event":{"type":1}}"#]);
-        server.join().unwrap();
     }
 }
