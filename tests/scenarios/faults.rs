@@ -264,7 +264,7 @@ fn a_start_whose_tools_do_not_come_says_what_is_missing() {
     crew.ws.wait_for_event(|it| it["event"]["type"] == "session.started", SOON);
     crew.ws.wait_until("all but the tools", || agent(&crew)["session"]["state"] == "starting", SOON);
     let explained = crew.ws.ok(["explain", "w1"]);
-    assert!(explained.contains("team's tools") || explained.contains("tools_listed"), "{explained}");
+    assert!(explained.contains("the team's tools"), "{explained}");
     crew.ws.ok(["shutdown"]);
     starting.wait().expect("it ends");
     crew.finish();

@@ -127,7 +127,10 @@ impl<'a> Crew<'a> {
         if self.seat.link.is_some() {
             let child = self.start_bridge()?;
             self.bridge = Some(Beside { child, since: Instant::now(), ends: 0 });
-            return Ok(());
+            // Without a server of its own the screen is what the bridge connects to.
+            if !self.seat.server.is_empty() {
+                return Ok(());
+            }
         }
         self.open_screen(None)
     }

@@ -187,6 +187,8 @@ pub(crate) fn prepare(
         SpawnMode::Fresh | SpawnMode::Fork => Start::Fresh { native_id: &native },
     };
     let socket = seat_socket(workspace, key, agent, &seat_dir)?;
+    let port = free_port();
+    let secret = uuid::Uuid::new_v4().simple().to_string();
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
     let own_settings = provider.settings_file(&env, &home).and_then(|it| std::fs::read_to_string(it).ok());
     let context = SeatContext {
@@ -199,6 +201,8 @@ pub(crate) fn prepare(
         seat_file: &seat_file,
         seat_dir: &seat_dir,
         socket: &socket,
+        port,
+        secret: &secret,
         preamble: &preamble,
         model: seat.spec.model.as_deref(),
         effort: seat.spec.effort.as_deref(),
@@ -284,6 +288,12 @@ fn seat_socket(
     let digest = sha2::Sha256::digest(format!("{team}/{agent}"));
     let short = digest.iter().take(8).fold(0_u64, |short, byte| (short << 8) | u64::from(*byte));
     Ok(dir.join(format!("{short:016x}")))
+}
+
+/// A port of the loopback interface on which nobody listens now; 0 if there is none.
+fn free_port() -> u16 {
+    let bound = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    bound.and_then(|it| it.local_addr()).map_or(0, |it| it.port())
 }
 
 /// A directory that holds a link to this program, so that workers find it.

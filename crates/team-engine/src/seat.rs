@@ -3,8 +3,9 @@
 //!
 //! Knows the seat file and processes. Must not know providers or tmux.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::poll::{PollTimeout, poll};
@@ -52,6 +53,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
         let _ = Store::observer(&seat_workspace(&seat))
             .and_then(|it| it.observe(clock.now(), &by, Some(&seat.team), vec![event]));
     };
+    let scratch = Scratch::new(&seat, &env);
     let mut guardian = Guardian::new(&workspace);
     let mut crew = Crew::new(&seat, seat_file, &env, &record);
     let (status, below) = match crew.begin() {
@@ -65,6 +67,7 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     };
     crew.end_beside(&below);
     end_leftovers(seat_file, &below);
+    drop(scratch);
     let (code, signal) = status.map_or((None, None), |it| (it.code(), it.signal()));
     record(Event::ProviderExited { spawn: seat.spawn, code, signal });
     Ok(match (code, signal) {
@@ -72,6 +75,30 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
         _ => 1,
     })
+}
+
+/// The directory for temporary files, where the seat has one of its own: made for it and removed with it.
+struct Scratch(Option<PathBuf>);
+
+impl Scratch {
+    fn new(seat: &SeatFile, env: &BTreeMap<String, String>) -> Self {
+        let own = env.get("TMPDIR").map(PathBuf::from);
+        let own = own.filter(|it| it.starts_with(&seat.seat_dir) && *it != seat.seat_dir);
+        if let Some(dir) = &own {
+            // An earlier seat may have been killed.
+            let _ = std::fs::remove_dir_all(dir);
+            let _ = workspace::make_dir(dir, 0o700);
+        }
+        Self(own)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.0 {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+    }
 }
 
 /// Says whether the calling process runs below a seat, whatever its own environment says.

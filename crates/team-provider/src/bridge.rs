@@ -26,6 +26,8 @@ pub trait Bridge: Send {
 /// What a bridge needs to know.
 #[derive(Debug, Clone, Copy)]
 pub struct BridgeContext<'a> {
+    /// Name of the seat.
+    pub agent: &'a str,
     /// Folder the program runs in.
     pub cwd: &'a Path,
     /// The conversation that goes on, if one is known.
@@ -45,6 +47,20 @@ pub enum Link {
     WebSocket {
         /// The socket, or a link to it.
         socket: PathBuf,
+    },
+    /// Requests and a stream of events by HTTP on the loopback interface.
+    ///
+    /// What is sent is `{"tag", "method", "path", "body"}`; what comes is `{"event"}`, or `{"reply", "status",
+    /// "body"}` with the tag of the request. A status of 0 says that no answer came.
+    Http {
+        /// Address and port, as numbers.
+        address: String,
+        /// Path of the stream of events; the connection stands once it is open.
+        events: String,
+        /// Name for basic authentication.
+        user: String,
+        /// File that holds nothing but the password.
+        password: PathBuf,
     },
 }
 

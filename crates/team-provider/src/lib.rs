@@ -17,6 +17,7 @@ mod fake;
 mod gemini;
 mod launch;
 mod moment;
+mod opencode;
 mod provider;
 mod registry;
 mod screen;

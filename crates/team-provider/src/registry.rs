@@ -7,6 +7,7 @@ use crate::codex::Codex;
 use crate::copilot::Copilot;
 use crate::fake::Fake;
 use crate::gemini::Gemini;
+use crate::opencode::OpenCode;
 use crate::provider::Provider;
 
 /// A provider that may be named, whether or not it can be started.
@@ -65,7 +66,14 @@ static KNOWN: &[Known] = &[
         listed: true,
         provider: Some(&Gemini),
     },
-    unbuilt("opencode", &["open_code", "open-code"], "opencode"),
+    Known {
+        name: "opencode",
+        aliases: &["open_code", "open-code"],
+        program: "opencode",
+        implemented: true,
+        listed: true,
+        provider: Some(&OpenCode),
+    },
     Known {
         name: "fake",
         aliases: &[],
@@ -75,11 +83,6 @@ static KNOWN: &[Known] = &[
         provider: Some(&Fake),
     },
 ];
-
-/// Describes a provider that is known by name only.
-const fn unbuilt(name: &'static str, aliases: &'static [&'static str], program: &'static str) -> Known {
-    Known { name, aliases, program, implemented: false, listed: true, provider: None }
-}
 
 /// Returns all providers that may be named.
 pub fn providers() -> &'static [Known] {

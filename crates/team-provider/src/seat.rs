@@ -114,6 +114,10 @@ pub struct SeatContext<'a> {
     pub seat_dir: &'a Path,
     /// Where a server of the program's own may listen: short enough for a socket, in a private folder.
     pub socket: &'a Path,
+    /// Where it may listen on the loopback interface: a port that was free a moment ago.
+    pub port: u16,
+    /// A random word of this start alone, for a server that wants a password.
+    pub secret: &'a str,
     /// Text added to the system prompt, role included, of any length.
     pub preamble: &'a str,
     /// Model asked for, if any.

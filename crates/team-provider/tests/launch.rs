@@ -51,6 +51,8 @@ impl World {
             seat_file: Path::new("/s/w1/seat.json"),
             seat_dir: Path::new("/s/w1"),
             socket: Path::new("/s/w1/socket"),
+            port: 4096,
+            secret: "a-random-word",
             preamble: "You are w1.\n",
             model: None,
             effort: None,
@@ -161,6 +163,48 @@ fn codex_goes_on_against_another_service_with_the_rights_of_its_role() {
     let shown = format!("{}\n{}", show_server(&launch), show(&launch));
     assert!(!shown.contains("sk-secret-1"));
     insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn opencode_is_screen_and_server_in_one() {
+    let world = World::new("opencode").env("SHELL", "/usr/bin/zsh").env("TMPDIR", "/tmp/it's");
+    let launch = world.launch_with(|it| it.model = Some("maker/model-1"));
+    insta::assert_snapshot!(show(&launch.expect("launch")));
+    let world = World::new("opencode")
+        .profile("API_KEY", "sk-secret-1")
+        .profile("BASE_URL", "http://127.0.0.1:1/v1")
+        .env("OPENCODE_CONFIG_CONTENT", r#"{"instructions":["a.md"],"permission":{"bash":"ask"}}"#)
+        .tools(&["fs_read", "git_diff"]);
+    let launch = world.launch_with(|it| {
+        it.auth = Auth::CompatibleApi;
+        it.model = Some("maker/model-1");
+        it.start = Start::Resume { native_id: "ses_1aB", transcript: None };
+    });
+    let launch = Launch { files: Vec::new(), ..launch.expect("launch") };
+    insta::assert_snapshot!(show(&launch));
+}
+
+#[test]
+fn opencode_refuses_what_it_cannot_take() {
+    let world = World::new("opencode").profile("API_KEY", "sk-secret-1");
+    let refused = |change: &dyn Fn(&mut SeatContext<'_>)| {
+        let mut context = world.context();
+        change(&mut context);
+        provider("opencode").expect("known").launch(&context).expect_err("refused").to_string()
+    };
+    insta::assert_snapshot!(refused(&|it| it.effort = Some("high")), @"provider `opencode` has no effort `high`");
+    insta::assert_snapshot!(refused(&|it| it.auth = Auth::CompatibleApi), @"provider `opencode` cannot take `` as its model (with a profile it must be named)");
+    insta::assert_snapshot!(
+        refused(&|it| {
+            it.auth = Auth::OfficialApi;
+            it.model = Some("model-1");
+        }),
+        @"provider `opencode` cannot take `model-1` as its model (wanted: SERVICE/MODEL)"
+    );
+    insta::assert_snapshot!(
+        refused(&|it| it.start = Start::Resume { native_id: "ses_../x", transcript: None }),
+        @"`ses_../x` is not a session id that provider `opencode` takes"
+    );
 }
 
 #[test]
@@ -387,7 +431,7 @@ proptest! {
             prop::sample::select(vec!["API_KEY", "AUTH_TOKEN", "BASE_URL", "ANTHROPIC_API_KEY",
                 "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "AWS_SECRET_ACCESS_KEY", "OTHER"]), 1..5),
         auth in prop::sample::select(vec![Auth::Subscription, Auth::OfficialApi, Auth::CompatibleApi]),
-        name in prop::sample::select(vec!["claude", "fake"]),
+        name in prop::sample::select(vec!["claude", "fake", "opencode"]),
         bell in any::<bool>(),
     ) {
         let mut world = World::new(name).env("ANTHROPIC_API_KEY", &format!("{secret}-person"));
@@ -397,7 +441,11 @@ proptest! {
         if bell {
             world = world.env("FAKE_CHANNEL", "bell");
         }
-        let Ok(launch) = world.launch_with(|it| it.auth = auth) else { return Ok(()) };
+        let launch = world.launch_with(|it| {
+            it.auth = auth;
+            it.model = (name == "opencode").then_some("maker/model-1");
+        });
+        let Ok(launch) = launch else { return Ok(()) };
         // The last characters count too: they are what a program remembers a key by.
         let tail = &secret[secret.len() - 8..];
         for word in &launch.argv {

@@ -82,6 +82,11 @@ fn without_attributes_no_box_of_gemini_is_empty() {
 }
 
 #[test]
+fn saved_screens_of_opencode_name_their_dialogs_and_offer_no_box() {
+    insta::assert_snapshot!(table("opencode", Screen::from_ansi));
+}
+
+#[test]
 fn a_cut_or_changed_screen_is_never_read_as_an_empty_box() {
     // Only screens whose box is empty may be read so, whatever is lost from their top.
     for (title, text) in saved("claude") {

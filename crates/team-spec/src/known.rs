@@ -171,7 +171,7 @@ impl Known {
         let names = KeyNames::new("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "");
         add("copilot", &[Low, Medium, High, Xhigh], None, names);
         add("gemini", &[], None, KeyNames::new("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""));
-        add("opencode", &[], None, KeyNames::default());
+        add("opencode", &[], None, KeyNames::new("BASE_URL", "API_KEY", ""));
         add("fake", Effort::ALL, None, KeyNames::new("BASE_URL", "API_KEY", "AUTH_TOKEN"));
         for (alias, name) in [("claude_code", "claude"), ("gemini_cli", "gemini")] {
             known.aliases.insert(alias.to_owned(), name.to_owned());

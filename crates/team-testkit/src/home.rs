@@ -19,7 +19,7 @@ pub const TOKEN: &str = "stub-token";
 pub const CODEX_KEY: &str = "STUB_KEY";
 
 /// Files and directories of a home that belong to the person.
-const THEIRS: [&str; 14] = [
+const THEIRS: [&str; 15] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".claude/CLAUDE.md",
@@ -31,6 +31,7 @@ const THEIRS: [&str; 14] = [
     ".claude/skills",
     ".claude/.credentials.json",
     ".config/git",
+    ".config/opencode/opencode.json",
     ".gitconfig",
     ".tmux.conf",
     ".profile",
@@ -89,6 +90,29 @@ impl TestHome {
         let home = self.path.join(".codex");
         fs::create_dir_all(&home).expect("a home of a test is writable");
         fs::write(home.join("config.toml"), settings).expect("a home of a test is writable");
+        self
+    }
+
+    /// Writes settings of opencode that lead to the stub; more can be given.
+    pub fn with_opencode(&self, stub: &ModelStub, more: &Value) -> &Self {
+        let mut settings = json!({
+            // The program adds it where it is missing.
+            "$schema": "https://opencode.ai/config.json",
+            "model": "stub/stub-model",
+            "small_model": "stub/stub-model",
+            "provider": { "stub": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "Stub",
+                "options": { "baseURL": format!("{}/v1", stub.url()), "apiKey": TOKEN },
+                "models": {
+                    "stub-model": { "name": "Stub Model", "limit": { "context": 200_000, "output": 8000 } },
+                },
+            } },
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            settings[key] = value.clone();
+        }
+        self.write(".config/opencode/opencode.json", &settings);
         self
     }
 

@@ -190,7 +190,7 @@ fn check_integrity(place: &Path, pin: &Pin) -> Result<(), String> {
 fn check_version(program: &Path, version: &str) -> Result<(), String> {
     let home = tempfile::tempdir().map_err(|error| format!("no temporary home: {error}"))?;
     let mut command = Command::new(program);
-    command.arg("--version").env("HOME", home.path()).current_dir(home.path());
+    command.arg("--version").env("HOME", home.path()).env("TMPDIR", home.path()).current_dir(home.path());
     let output = run(&mut command, &program.display().to_string(), VERSION_DEADLINE)?;
     let said = output.stdout.trim();
     if output.code == Some(0)

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use super::http::Http;
 use serde_json::Value;
 use team_provider::Link;
 use tungstenite::protocol::WebSocketConfig;
@@ -20,6 +21,8 @@ const FRAME: usize = 256 << 20;
 pub(super) enum Connection {
     /// See [`Link::WebSocket`].
     WebSocket(Box<WebSocket<UnixStream>>),
+    /// See [`Link::Http`].
+    Http(Http),
 }
 
 impl Connection {
@@ -27,6 +30,9 @@ impl Connection {
     pub(super) fn open(link: &Link) -> Result<Self> {
         match link {
             Link::WebSocket { socket } => web_socket(socket).map(|it| Self::WebSocket(Box::new(it))),
+            Link::Http { address, events, user, password } => {
+                Http::open(address, events, user, password).map(Self::Http)
+            }
             _ => Err(Error::from(ErrorKind::Unsupported)),
         }
     }
@@ -35,6 +41,7 @@ impl Connection {
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::WebSocket(socket) => socket.get_ref().as_fd(),
+            Self::Http(http) => http.fd(),
         }
     }
 
@@ -45,6 +52,7 @@ impl Connection {
                 Ok(()) => self.flush().map(|_| ()),
                 Err(error) => Err(plain(error)),
             },
+            Self::Http(http) => http.send(frame),
         }
     }
 
@@ -58,6 +66,7 @@ impl Connection {
                     error => Err(error),
                 },
             },
+            Self::Http(_) => Ok(true),
         }
     }
 
@@ -79,6 +88,7 @@ impl Connection {
                     }
                 }
             },
+            Self::Http(http) => http.receive(),
         }
     }
 }

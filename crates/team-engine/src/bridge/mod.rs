@@ -4,6 +4,7 @@
 //! It hands over what lies in the inbox, writes what the program tells into the log, and passes answers on. It may end
 //! at any moment: the seat starts another, which goes on from the files and from the program's own record.
 
+mod http;
 mod link;
 mod mailbox;
 
@@ -63,8 +64,13 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     let again = live.is_some();
     let native = live.map(|it| it.native).or_else(|| seat.native.clone());
     let tools = provider.tool_names();
-    let context =
-        BridgeContext { cwd: &seat.cwd, native_id: native.as_deref(), again, tool_prefix: tools.prefix };
+    let context = BridgeContext {
+        agent: seat.agent.as_str(),
+        cwd: &seat.cwd,
+        native_id: native.as_deref(),
+        again,
+        tool_prefix: tools.prefix,
+    };
     let (Some(logic), Some(inbox)) = (provider.bridge(&context), seat.inbox.clone()) else { return Ok(0) };
     let answers = seat.seat_dir.join(ANSWERS);
     make_dir(&inbox.join("taken"), 0o700)?;

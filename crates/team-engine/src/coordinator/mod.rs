@@ -34,6 +34,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::core::{Core, Processes, RealProcesses, Round};
+pub(crate) use plan::missing;
 pub use plan::{Action, Blocked, Lane, Observed, Plan, SeatKey, Seen, Typed, TypingTimes, plan};
 pub use socket::{Answer, Request};
 use watches::{Inode, Watches};

@@ -266,7 +266,7 @@ fn supervise(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Durat
 }
 
 /// What is missing for a start to be ready, in words.
-fn missing(spawn: &Spawn) -> String {
+pub(crate) fn missing(spawn: &Spawn) -> String {
     let words = |it: &ReadyFact| match it {
         ReadyFact::SessionStarted => "its hooks were not heard",
         ReadyFact::StatusIdle => "its status did not say idle",

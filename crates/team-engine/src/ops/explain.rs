@@ -272,7 +272,11 @@ fn why(key: &TeamKey, team: &Team, name: &AgentName, seat: &Seat) -> (String, Op
             let asks = format!("{name} is starting, and its program asks a person{because}");
             (asks, command(&format!("attach {name} --type")))
         }
-        SeatState::Starting => (format!("{name} is starting; it is not proved ready yet"), None),
+        SeatState::Starting => {
+            let missing = seat.spawn.as_ref().map(crate::coordinator::missing).filter(|it| !it.is_empty());
+            let missing = missing.map(|it| format!(": {it}")).unwrap_or_default();
+            (format!("{name} is starting; it is not proved ready yet{missing}"), None)
+        }
         SeatState::Running => running(key, team, name, seat, &because),
     }
 }

@@ -12,7 +12,7 @@ struct World {
 impl World {
     fn new(native_id: Option<&str>, again: bool) -> Self {
         let tool_prefix = "mcp__team_orchestrator__";
-        let context = BridgeContext { cwd: Path::new("/w"), native_id, again, tool_prefix };
+        let context = BridgeContext { agent: "w1", cwd: Path::new("/w"), native_id, again, tool_prefix };
         Self { protocol: Protocol::new(&context), sent: Vec::new() }
     }
 
