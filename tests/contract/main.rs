@@ -40,3 +40,23 @@ fn holds_for_the_built_in_agent() {
 fn holds_for_the_real_claude() {
     of_the_real("claude");
 }
+
+#[test]
+fn holds_for_the_real_codex() {
+    of_the_real("codex");
+}
+
+#[test]
+fn holds_for_the_real_copilot() {
+    of_the_real("copilot");
+}
+
+#[test]
+fn holds_for_the_real_gemini() {
+    of_the_real("gemini");
+}
+
+#[test]
+fn holds_for_the_real_opencode() {
+    of_the_real("opencode");
+}

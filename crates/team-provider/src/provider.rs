@@ -78,6 +78,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Returns what stands behind the host in a profile's `BASE_URL` for a service that is like the provider's own.
+    fn base_path(&self) -> &'static str {
+        ""
+    }
+
     /// Returns the person's settings file, if a start builds on what it holds.
     fn settings_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
         None

@@ -16,6 +16,9 @@ const SOON: Duration = Duration::from_secs(60);
 const AT_ONCE: Duration = Duration::from_secs(20);
 
 const FIRST: &str = "the first words: 42 geese";
+/// Not the first of all: one program forgets that when it goes on.
+const BUSY: &str = "words to a busy agent";
+const ESCAPE: &str = "\u{1b}";
 const DRAFT: &str = "half-a-thought";
 
 /// What was seen: it holds, with how it showed; or it does not.
@@ -100,7 +103,7 @@ fn busy(world: &World) -> Seen {
     if slow.code != Some(0) {
         return Err(slow.error());
     }
-    let words = "words to a busy agent";
+    let words = BUSY;
     let sent = send(world, &format!("{words}\n{}", world.other_end.say("heard")), "answered", SOON);
     came_once(world, words, &sent)
 }
@@ -175,7 +178,7 @@ fn draft(world: &World) -> Seen {
 
 /// A message that comes while a question is open does not answer it.
 fn dialog(world: &World) -> Seen {
-    let file = world.workspace.join("made-with-permission");
+    let file = world.base().join("made-with-permission");
     let command = format!("touch {}", file.display());
     let asked = send(world, &world.other_end.ask_to_run(&command), "submitted", SOON);
     if asked.code != Some(0) {
@@ -199,24 +202,38 @@ fn dialog(world: &World) -> Seen {
 
 /// Goes on where [`dialog`] ended.
 fn approval(world: &World) -> Seen {
-    let file = world.workspace.join("made-with-permission");
+    let file = world.base().join("made-with-permission");
     let open = world.run(&["approvals", AGENT], AT_ONCE);
     let Some(request) = open.json["approvals"][0]["request_id"].as_str().map(str::to_owned) else {
         return Err(format!("it is in no list: {}", open.json));
     };
-    let answered = world.run(&["approve", AGENT, &request, "--allow"], AT_ONCE);
-    if answered.code != Some(0) {
-        return Err(answered.error());
-    }
-    if !until(SOON, || file.exists()) {
-        return Err("what was allowed was not done".to_owned());
+    let command = open.json["approvals"][0]["command"].as_str().unwrap_or_default();
+    let from_outside = command.contains(" approve ");
+    if from_outside {
+        let answered = world.run(&["approve", AGENT, &request, "--allow"], AT_ONCE);
+        if answered.code != Some(0) {
+            return Err(answered.error());
+        }
+        if !until(SOON, || file.exists()) {
+            return Err("what was allowed was not done".to_owned());
+        }
+    } else {
+        // The program takes answers in its own terminal only.
+        let mut person = sit_down(world)?;
+        person.types(ESCAPE);
+        let closed = until(SOON, || world.agent()["activity"]["state"] != "awaiting_approval");
+        person.leaves();
+        if !closed {
+            return Err("a person's no was not seen".to_owned());
+        }
     }
     let words = "words to an agent that asks";
     if !until(SOON, || world.other_end.times(words) > 0) {
         return Err("the message that waited did not come".to_owned());
     }
     match world.other_end.times(words) {
-        1 => Ok("allowed from outside; what waited has come once".to_owned()),
+        1 if from_outside => Ok("allowed from outside; what waited has come once".to_owned()),
+        1 => Ok("denied in its own terminal, the only way; what waited has come once".to_owned()),
         count => Err(format!("the message that waited came {count} times")),
     }
 }
@@ -238,7 +255,7 @@ fn resume(world: &World) -> Seen {
     let text = "words after a restart";
     let sent = send(world, &format!("{text}\n{}", world.other_end.say("heard")), "answered", SOON);
     came_once(world, text, &sent)?;
-    match world.other_end.remembers(FIRST) {
+    match world.other_end.remembers(BUSY, text) {
         Some(false) => Err("its model was not told of what was said before".to_owned()),
         _ => Ok(format!("conversation {}", words(&after))),
     }

@@ -42,7 +42,7 @@ impl OtherEnd {
     /// Makes the agent ask whether it may run a command, and run it if so.
     pub(crate) fn ask_to_run(&self, command: &str) -> String {
         match self {
-            Self::Stub(_) => format!("stub: bash {command}\nstub: say done"),
+            Self::Stub(_) => format!("stub: ask {command}\nstub: say done"),
             Self::BuiltIn(_) => {
                 format!("fake: ask-permission Bash {}\nfake: shell {command}", json!({ "command": command }))
             }
@@ -64,13 +64,14 @@ impl OtherEnd {
             .any(|it| std::fs::read_to_string(it).is_ok_and(|it| it.contains(text)))
     }
 
-    /// Whether the agent's model has this text before it, among all that was said.
-    pub(crate) fn remembers(&self, text: &str) -> Option<bool> {
+    /// Whether the agent's model had this text before it, among all that was said, when it was given another one.
+    pub(crate) fn remembers(&self, text: &str, when: &str) -> Option<bool> {
         match self {
             Self::Stub(stub) => {
                 let escaped = json!(text).to_string();
                 let words = escaped.trim_matches('"');
-                Some(stub.turns().last().is_some_and(|it| it.body.to_string().contains(words)))
+                let asked: Vec<_> = stub.turns().into_iter().filter(|it| it.says(when)).collect();
+                Some(asked.iter().any(|it| it.body.to_string().contains(words)))
             }
             Self::BuiltIn(_) => None,
         }

@@ -90,8 +90,11 @@ impl World {
         let mut role = format!("---\nname: {AGENT}\nrole: Worker\nprovider: {}\n", provider.name());
         if let OtherEnd::Stub(stub) = &other_end {
             role += "auth_mode: compatible_api\nprofile: stub\n";
-            let text =
-                format!("AUTH_MODE=compatible_api\nBASE_URL={}\nAPI_KEY=none\nMODEL={MODEL}\n", stub.url());
+            let text = format!(
+                "AUTH_MODE=compatible_api\nBASE_URL={}{}\nAPI_KEY=none\nMODEL={MODEL}\n",
+                stub.url(),
+                provider.base_path()
+            );
             files.insert(workspace.join(".team/current/profiles/stub.env"), text);
         }
         role += "---\n\nDo as you are told.\n";

@@ -112,7 +112,9 @@ pub(super) fn plan(turns: &[Turn], acts: &[Act], shell: &Shell) -> Vec<Part> {
         .map(|act| match &act.directive {
             Directive::Say(text) => at_once(text.clone()),
             Directive::Call { tool, input } => call(act, tool, input.clone()),
-            Directive::Bash(command) => call(act, shell.tool, (shell.input)(command)),
+            Directive::Bash(command) | Directive::Ask(command) => {
+                call(act, shell.tool, (shell.input)(command))
+            }
             Directive::Think(time) => Part::Wait(*time),
             Directive::Error { status, retry_after } => {
                 Part::Refuse { act: act.clone(), status: *status, retry_after: *retry_after }

@@ -9,6 +9,7 @@
 //! stub: say TEXT             says TEXT
 //! stub: call TOOL {json}     calls a tool; the next line is carried out when its result has come
 //! stub: bash COMMAND         calls the program's own shell tool
+//! stub: ask COMMAND          the same, in such a way that the program asks for permission
 //! stub: think MS             does nothing for a while
 //! stub: slow MS [TEXT]       says TEXT spread over a time
 //! stub: recall N             says the user text N places before this one

@@ -91,7 +91,8 @@ fn answer(
                 reply.text(&format!("this directive was not understood: {words}"), Duration::ZERO)?;
             }
             Directive::Call { tool, input } => reply.call(act, body, tool, input)?,
-            Directive::Bash(command) => reply.bash(act, body, command)?,
+            Directive::Bash(command) => reply.bash(act, body, command, false)?,
+            Directive::Ask(command) => reply.bash(act, body, command, true)?,
             Directive::Error { status, .. } => {
                 shared.refuse(session, act, length);
                 return reply.fail(*status);
@@ -167,15 +168,20 @@ impl Reply<'_, '_, '_> {
         self.item(item)
     }
 
-    fn bash(&mut self, act: &Act, body: &Value, command: &str) -> io::Result<()> {
+    fn bash(&mut self, act: &Act, body: &Value, command: &str, ask: bool) -> io::Result<()> {
         let offered = offered(body);
         let shell = SHELLS.into_iter().find(|name| offered.iter().any(|it| it.full == *name));
         let shell = shell.unwrap_or(SHELLS[0]);
-        let input = match shell {
+        let mut input = match shell {
             "exec_command" => json!({ "cmd": command, "yield_time_ms": 60_000 }),
             "shell_command" => json!({ "command": command }),
             _ => json!({ "command": ["bash", "-c", command] }),
         };
+        if ask {
+            // Outside of its sandbox nothing runs unasked.
+            input["sandbox_permissions"] = json!("require_escalated");
+            input["justification"] = json!("it is needed");
+        }
         self.call(act, body, shell, &input)
     }
 

@@ -53,6 +53,8 @@ pub(crate) enum Directive {
     Call { tool: String, input: Value },
     /// Runs a shell command by the program's own tool for that.
     Bash(String),
+    /// Runs a shell command in such a way that the program asks a person for permission, where it has one.
+    Ask(String),
     /// Does nothing for a while.
     Think(Duration),
     /// Refuses the request with an HTTP status: once if it says when to come again, else until somebody says
@@ -81,7 +83,10 @@ impl Act {
 
     /// Tells whether a reply ends with this act, because the program must answer first.
     pub(crate) fn ends_reply(&self) -> bool {
-        matches!(self.directive, Directive::Call { .. } | Directive::Bash(_) | Directive::Error { .. })
+        matches!(
+            self.directive,
+            Directive::Call { .. } | Directive::Bash(_) | Directive::Ask(_) | Directive::Error { .. }
+        )
     }
 }
 
@@ -184,6 +189,8 @@ fn parse(body: &str) -> Option<Directive> {
         "call" => parse_call(rest).unwrap_or_else(bad),
         "bash" if rest.is_empty() => bad(),
         "bash" => Directive::Bash(rest.to_owned()),
+        "ask" if rest.is_empty() => bad(),
+        "ask" => Directive::Ask(rest.to_owned()),
         "think" => rest.parse().map_or_else(|_| bad(), |ms| Directive::Think(Duration::from_millis(ms))),
         "error" => parse_error(rest).unwrap_or_else(bad),
         "recall" => rest.parse().map_or_else(|_| bad(), Directive::Recall),

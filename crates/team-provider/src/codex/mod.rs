@@ -89,6 +89,10 @@ impl Provider for Codex {
         named.or_else(|| env.get("HOME").map(|it| Path::new(it).join(".codex")))
     }
 
+    fn base_path(&self) -> &'static str {
+        "/v1"
+    }
+
     fn trust_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf> {
         let named = env.get("CODEX_HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
         Some(named.unwrap_or_else(|| home.join(".codex")).join("config.toml"))

@@ -195,6 +195,10 @@ impl Provider for Copilot {
         named.or_else(|| env.get("HOME").map(|it| Path::new(it).join(".copilot")))
     }
 
+    fn base_path(&self) -> &'static str {
+        "/v1"
+    }
+
     fn trust_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf> {
         Some(own_home(env, home).join("config.json"))
     }

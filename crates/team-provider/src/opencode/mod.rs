@@ -89,6 +89,10 @@ impl Provider for OpenCode {
         Some(start::data_home(env, env.get("HOME").map(Path::new)?))
     }
 
+    fn base_path(&self) -> &'static str {
+        "/v1"
+    }
+
     fn trust_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
         None
     }
