@@ -106,7 +106,7 @@ session.on((event) => {
     case "session.idle":
       if (open) tell(event.type, {});
       open = false;
-      if (data.aborted && lost.length > 0) handAgain(lost);
+      if (lost.length > 0) handAgain(lost);
       lost = [];
       break;
     case "permission.completed":
