@@ -1,5 +1,7 @@
 //! What must hold for every provider: the self-test, on the built-in agent and on each real program with the stub.
 
+mod mixed;
+
 use std::process::Stdio;
 
 use serde_json::Value;

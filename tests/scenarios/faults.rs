@@ -118,7 +118,7 @@ fn a_question_of_another_kind_is_not_taken_for_the_folders() {
 #[test]
 fn a_program_that_ends_at_its_start_is_failed_with_its_code_and_its_last_words() {
     let mut crew = Crew::written(&["w1"]);
-    crew.script("say this folder is not trusted\nexit 55");
+    crew.script("mcp-delay 30\nsay this folder is not trusted\nexit 55");
     let output = crew.ws.run(["quick-start", "--headless"]);
     assert_eq!(output.code, Some(1), "{}", output.snapshot());
     assert!(output.stderr.contains("exit code 55"), "{}", output.snapshot());

@@ -1,4 +1,6 @@
 //! What a start looks like, and what must never be in it.
+//!
+//! Long: one table of starts, a part for each program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -66,6 +66,8 @@ mod tests {
                 "team-scenarios",
                 "xtask",
                 "team-agent",
+                "team-selftest",
+                "team-testkit",
                 "team-mcp",
                 "team-engine",
                 "team-fake",

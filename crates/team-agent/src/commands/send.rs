@@ -157,6 +157,11 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
         }
         (None, text) => text.unwrap_or_default().as_bytes().to_vec(),
     };
+    if bytes.len() > LONGEST_TEXT {
+        let message = format!("the text has more than {LONGEST_TEXT} bytes");
+        return Err(CliError::new(ErrorKind::User, "too_long", message)
+            .with_hint("put it into a file in the workspace and send the path"));
+    }
     let text = String::from_utf8(bytes)
         .map_err(|_| CliError::usage("the text is not UTF-8", "send text, and a file by its path"))?;
     if text.trim().is_empty() {
@@ -172,10 +177,6 @@ fn text(args: &SendArgs) -> Result<String, CliError> {
 fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(LONGEST_TEXT as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > LONGEST_TEXT {
-        let why = format!("the text has more than {LONGEST_TEXT} bytes; send the path of a file instead");
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
-    }
     Ok(bytes)
 }
 
