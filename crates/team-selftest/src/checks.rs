@@ -23,6 +23,8 @@ const DRAFT: &str = "half-a-thought";
 
 /// What was seen: it holds, with how it showed; or it does not.
 type Seen = Result<String, String>;
+/// Tries one promise.
+type Promise = fn(&World) -> Seen;
 
 /// Tries one promise after the other.
 pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
@@ -46,7 +48,7 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
     let begun = started.is_ok();
     let figures = if begun { measured(world, took) } else { Figures::default() };
     tell(Check { figures, ..check("start without dialog", started) });
-    let all: [(&'static str, fn(&World) -> Seen); 9] = [
+    let all: [(&'static str, Promise); 9] = [
         ("ready proof", ready),
         ("message idle", idle),
         ("message busy", busy),

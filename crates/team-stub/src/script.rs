@@ -187,9 +187,8 @@ fn parse(body: &str) -> Option<Directive> {
     Some(match verb {
         "say" => Directive::Say(rest.to_owned()),
         "call" => parse_call(rest).unwrap_or_else(bad),
-        "bash" if rest.is_empty() => bad(),
+        "bash" | "ask" if rest.is_empty() => bad(),
         "bash" => Directive::Bash(rest.to_owned()),
-        "ask" if rest.is_empty() => bad(),
         "ask" => Directive::Ask(rest.to_owned()),
         "think" => rest.parse().map_or_else(|_| bad(), |ms| Directive::Think(Duration::from_millis(ms))),
         "error" => parse_error(rest).unwrap_or_else(bad),

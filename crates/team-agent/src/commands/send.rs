@@ -134,7 +134,7 @@ fn failure(context: &Context, args: &SendArgs, sent: &Sent) -> Option<CliError> 
 fn text(args: &SendArgs) -> Result<String, CliError> {
     let bytes = match (&args.file, args.text.as_deref()) {
         (Some(file), _) if file.as_os_str() != "-" => {
-            let opened = std::fs::File::open(file).and_then(|it| read_bounded(it));
+            let opened = std::fs::File::open(file).and_then(read_bounded);
             opened.map_err(|error| {
                 CliError::usage(
                     format!("failed to read `{}`: {error}", file.display()),
