@@ -87,3 +87,15 @@ fn a_key_of_a_profile_is_seen_by_the_service_alone() {
     assert!(!team.home.path().join(".codex/sessions").exists());
     team.finish();
 }
+
+#[test]
+fn a_model_in_whose_place_another_one_is_offered_starts_without_a_question() {
+    let Some(team) = Team::written(true) else { return };
+    team.crew.ws.write(
+        ".team/current/agents/coder.md",
+        "---\nname: coder\nrole: Worker\nprovider: codex\nmodel: gpt-5.5\n---\n\nWork.\n",
+    );
+    team.crew.start();
+    assert_eq!(team.crew.status()["ready"], true);
+    team.finish();
+}

@@ -19,6 +19,14 @@ use crate::seat::{Auth, SeatContext, Start};
 
 /// Variable under which a profile's key reaches the server.
 const KEY_VARIABLE: &str = "TEAM_SEAT_API_KEY";
+/// Models in whose place the program offers another one at its start, with that one (0.171.0, `codex debug models`).
+const OFFERS: &[(&str, &str)] = &[
+    ("gpt-5.5", "gpt-6-sol"),
+    ("gpt-5.6-sol", "gpt-6-sol"),
+    ("gpt-5.6-terra", "gpt-6-sol"),
+    ("gpt-5.6-luna", "gpt-6-luna"),
+];
+
 /// Name of the service of a profile in the settings.
 const SERVICE: &str = "team";
 /// Address of the maker's own service.
@@ -65,6 +73,10 @@ pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
     settings.set("notice.hide_rate_limit_model_nudge", &json!(true));
     if let Some(model) = seat.model {
         settings.set("model", &json!(word("model", model)?));
+        // Asked once for each, before the input box is there: whether a newer one is wanted instead.
+        if let Some((_, newer)) = OFFERS.iter().find(|(it, _)| *it == model) {
+            settings.set("notice.model_migrations", &json!({ model: newer }));
+        }
     }
     if let Some(effort) = seat.effort {
         if !EFFORTS.contains(&effort) {
