@@ -151,9 +151,12 @@ impl Agent {
 
     /// Takes the dialog away as if it had been answered elsewhere.
     pub(super) fn close_dialog(&mut self) {
-        if let Some(dialog) = self.dialogs.pop_front() {
-            self.logs.event("dialog_closed", json!({"kind": dialog.kind.name()}));
-            if dialog.kind == Kind::Permission {
+        let closed = self.dialogs.pop_front().map(|it| it.kind);
+        // A question that still waits for its hooks is open, too, although its dialog is not drawn yet.
+        let closed = closed.or_else(|| self.permission.as_ref().map(|_| Kind::Permission));
+        if let Some(kind) = closed {
+            self.logs.event("dialog_closed", json!({"kind": kind.name()}));
+            if kind == Kind::Permission {
                 self.settle_permission("", true);
             }
         }
