@@ -184,8 +184,16 @@ impl Engine {
             task: Some(task.to_string()),
             ..Waited::plain(true, format!("task {task} has ended"), None)
         };
-        let lines = self.store()?.find("results")?.into_iter().rev();
-        for line in lines.filter(|it| it.team.as_deref() == Some(key.as_str())) {
+        let store = self.store()?;
+        // What was just reported waits to be collected, and its line is known; what is older is looked for.
+        let waits = store.state.teams.get(key).and_then(|team| {
+            team.results.uncollected.values().rev().find(|it| it.task == Some(task)).map(|it| it.seq)
+        });
+        let lines: Vec<_> = match waits {
+            Some(seq) => store.line(seq)?.into_iter().collect(),
+            None => store.find("results")?,
+        };
+        for line in lines.into_iter().rev().filter(|it| it.team.as_deref() == Some(key.as_str())) {
             let Event::McpReportResult { id, status, summary, task: of, .. } = line.event.0 else { continue };
             if of == Some(task) {
                 return Ok(Waited {
