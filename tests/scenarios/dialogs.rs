@@ -234,3 +234,15 @@ fn a_window_that_somebody_made_small_is_no_obstacle() {
     assert_eq!(from_team(&crew).len(), 1);
     crew.finish();
 }
+
+#[test]
+fn a_question_that_is_closed_before_its_dialog_is_drawn_is_closed() {
+    let crew = Crew::started(&["w1"]);
+    crew.control("w1", "dialog perm");
+    // The hook tells of it at once; the dialog comes only when the hook has not answered for a while.
+    crew.ws.wait_for_event(|it| it["event"]["type"] == "approval.requested", SOON);
+    crew.control("w1", "close-dialog");
+    crew.ask("w1", "go on");
+    assert_eq!(crew.activity("w1"), "idle");
+    crew.finish();
+}
