@@ -211,6 +211,7 @@ fn a_rule_of_the_person_answers_and_says_which_it_was() {
     let rules =
         "---\nname: crew\napprovals:\n  allow: [\"Bash(touch *)\"]\n  deny: [\"Bash(touch b*)\"]\n---\n";
     crew.ws.write(".team/current/TEAM.md", rules);
+    crew.ws.ok(["grant", "approvals"]);
     let started = crew.ws.ok(["quick-start", "--headless"]);
     assert!(started.contains("allowed unasked by TEAM.md: Bash(touch *)"), "{started}");
     // What an agent writes there afterwards changes nothing.

@@ -146,6 +146,9 @@ fn every_answer_is_what_its_schema_says_over_a_whole_run() {
     checked.run(&["explain", "nothing"]);
     checked.run(&["approvals"]);
     checked.run(&["approvals", "nobody"]);
+    checked.run(&["grant"]);
+    checked.run(&["grant", "trust"]);
+    checked.run(&["grant", "approvals"]);
     checked.run(&["send", "coder", "fake: ask-permission", "--wait", "turn_started", "--timeout", "20"]);
     let asks = || ws.json(["approvals"])["approvals"][0].is_object();
     ws.wait_until("it asks", asks, SOON);

@@ -6,6 +6,7 @@ mod cli;
 mod dialogs;
 mod ends;
 mod faults;
+mod grants;
 mod identity;
 mod json;
 mod leader;

@@ -91,6 +91,7 @@ commands! {
     Status(commands::status::StatusArgs) => status, "status";
     Approvals(commands::approvals::ApprovalsArgs) => approvals, "approvals";
     Approve(commands::approve::ApproveArgs) => approve, "approve";
+    Grant(commands::grant::GrantArgs) => grant, "grant";
     Attach(commands::attach::AttachArgs) => attach, "attach";
     Explain(commands::explain::ExplainArgs) => explain, "explain";
     Events(commands::events::EventsArgs) => events, "events";

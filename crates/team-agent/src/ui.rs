@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
@@ -46,6 +47,22 @@ impl Ui {
         self.json
     }
 
+    /// Whether a person sits at the terminal and can be asked.
+    pub(crate) fn can_ask(&self) -> bool {
+        !self.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    /// Asks a person; anything but a yes is a no.
+    pub(crate) fn ask(&self, question: &str) -> bool {
+        let mut err = std::io::stderr().lock();
+        let _ = err.write_all(question.as_bytes()).and_then(|()| err.flush());
+        ASKING.store(true, Ordering::Relaxed);
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        ASKING.store(false, Ordering::Relaxed);
+        read.is_ok() && is_yes(&answer)
+    }
+
     /// Prints a line of data; says whether somebody still reads.
     pub(crate) fn line(&self, text: &str) -> bool {
         self.put(format!("{}\n", printable(text)).as_bytes())
@@ -84,6 +101,7 @@ impl Ui {
         extern "C" fn told(_: i32) {
             let text: &[u8] =
                 b"\nagents go on starting; `team-agent status` shows them, `team-agent shutdown` ends them\n";
+            let text = if ASKING.load(Ordering::Relaxed) { b"\n" } else { text };
             let _ = nix::unistd::write(std::io::stderr(), text);
             // SAFETY: it may be called in a handler.
             #[expect(unsafe_code, reason = "a handler may not run what an ordinary end runs")]
@@ -204,6 +222,14 @@ impl Ui {
             }
         });
     }
+}
+
+/// Whether an answer is waited for: nothing has begun yet that would go on.
+static ASKING: AtomicBool = AtomicBool::new(false);
+
+/// Whether the answer to a question is a yes.
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
 /// Whether a person looks at what is printed.

@@ -13,6 +13,7 @@ use team_provider::{
 };
 
 use crate::error::EngineError;
+use crate::grants::Grants;
 use crate::guardian::self_exe;
 use crate::process::{self, DEFAULT_PATH};
 use crate::render;
@@ -166,7 +167,7 @@ pub(crate) fn prepare(
         _ => BTreeMap::new(),
     };
     let home = env.get("HOME").map(PathBuf::from).or_else(process::home_dir).unwrap_or_else(|| "/".into());
-    let trust = trust_of(provider, &env, &home, &cwd);
+    let trust = trust_of(workspace, provider, &env, &home, &cwd);
     let known = seat.session.as_ref().and_then(|it| it.native.clone());
     let native = match (mode, known) {
         (SpawnMode::Resume, Some(known)) => known,
@@ -330,13 +331,25 @@ fn make_link(link: &team_provider::FileLink) -> Result<(), EngineError> {
     }
 }
 
-/// A folder counts as trusted only if the person's own configuration of that program says so.
-fn trust_of(provider: &dyn Provider, env: &BTreeMap<String, String>, home: &Path, cwd: &Path) -> FolderTrust {
+/// A folder counts as trusted only if the person's own configuration of that program says so, or they granted it to us.
+fn trust_of(
+    workspace: &Workspace,
+    provider: &dyn Provider,
+    env: &BTreeMap<String, String>,
+    home: &Path,
+    cwd: &Path,
+) -> FolderTrust {
     let trusted = provider
         .trust_file(env, home)
         .and_then(|it| std::fs::read_to_string(it).ok())
         .is_some_and(|text| provider.trusts(&text, cwd));
-    if trusted { FolderTrust::OwnConfig } else { FolderTrust::No }
+    if trusted {
+        FolderTrust::OwnConfig
+    } else if Grants::read(workspace).trusts(workspace, cwd) {
+        FolderTrust::Granted
+    } else {
+        FolderTrust::No
+    }
 }
 
 impl Prepared {

@@ -13,6 +13,7 @@ mod discover;
 mod error;
 pub mod facts;
 pub mod failpoint;
+pub mod grants;
 pub mod guardian;
 pub mod hook;
 mod identity;

@@ -467,6 +467,10 @@ pub enum Event {
     #[serde(rename = "server.stopped")]
     ServerStopped { process: ProcessIdentity },
 
+    // Rights.
+    #[serde(rename = "grant.changed")]
+    GrantChanged { grant: String, given: bool },
+
     // Teams.
     #[serde(rename = "team.started")]
     TeamStarted {

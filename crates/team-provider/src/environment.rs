@@ -65,6 +65,24 @@ const DENIED_PREFIXES: &[&str] = &["CODEX_", "npm_", "NPM_LIFECYCLE_", "TEAM_AGE
 /// Names that a denied prefix covers and that are the person's settings all the same.
 const KEPT: &[&str] = &["CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE"];
 
+/// Names that an agent program sets for the commands that it runs.
+const MARKS: &[&str] = &[
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "CODEX_THREAD_ID",
+    "COPILOT_AGENT_SESSION_ID",
+    "COPILOT_CLI",
+    "GEMINI_CLI",
+    "OPENCODE",
+];
+
+/// Says whether a variable of this name tells that an agent program runs the command, and not a person.
+pub fn is_agents_mark(name: &str) -> bool {
+    MARKS.contains(&name)
+}
+
 /// Says whether a worker must not inherit the variable.
 pub fn is_denied(name: &str) -> bool {
     DENIED.contains(&name)
@@ -105,6 +123,11 @@ mod tests {
         ] {
             assert!(is_denied(name), "{name}");
         }
+    }
+
+    #[test]
+    fn what_marks_an_agents_command_reaches_no_worker() {
+        assert!(MARKS.iter().all(|it| is_denied(it)));
     }
 
     #[test]

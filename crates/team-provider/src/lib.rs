@@ -26,7 +26,7 @@ mod typing;
 mod version;
 
 pub use bridge::{Bridge, BridgeContext, Input, Link, Output, SESSION};
-pub use environment::{clean_env, is_denied};
+pub use environment::{clean_env, is_agents_mark, is_denied};
 pub use fact::{
     ActivityKind, ApprovalAnswer, EndReason, Fact, HookContext, HookSession, RecordKind, SeatPlaces,
     TurnOutcome, Watched,

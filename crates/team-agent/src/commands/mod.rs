@@ -12,6 +12,7 @@ pub(crate) mod delete;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod explain;
+pub(crate) mod grant;
 pub(crate) mod hook;
 pub(crate) mod inbox;
 pub(crate) mod init;

@@ -6,6 +6,7 @@ use team_engine::ErrorKind;
 use team_engine::ops::{Engine, SeatProgress, StartOptions, Started};
 use team_model::ActivityKind;
 
+use super::grant::starting;
 use crate::cli::{Context, paste};
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -37,7 +38,10 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &QuickStartArgs) -> Result<u
         headless: args.headless,
     };
     ui.on_interrupt_starts_go_on();
-    let started = Engine::quick_start(&context.scope(), &options, &mut |it| show_progress(ui, it))?;
+    let scope = context.scope();
+    let started = starting(ui, &scope, options.dir.as_deref(), || {
+        Engine::quick_start(&scope, &options, &mut |it| show_progress(ui, it))
+    })?;
     Ok(show_started(ui, &started))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use team_engine::ops::Engine;
 
+use super::grant::starting;
 use super::quick_start::{show_progress, show_started};
 use crate::cli::Context;
 use crate::error::CliError;
@@ -26,6 +27,8 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, 
         None => context.scope(),
     };
     ui.on_interrupt_starts_go_on();
-    let started = Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))?;
+    let started = starting(ui, &scope, None, || {
+        Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))
+    })?;
     Ok(show_started(ui, &started))
 }

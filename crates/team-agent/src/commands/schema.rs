@@ -72,6 +72,7 @@ fn all() -> BTreeMap<String, Value> {
         answer::<ops::Deleted>("delete"),
         answer::<ops::Doctor>("doctor"),
         answer::<ops::Explained>("explain"),
+        answer::<ops::GrantsShown>("grant"),
         answer::<ops::Inbox>("inbox"),
         answer::<ops::Initialized>("init"),
         answer::<ops::ProfileWritten>("profile"),

@@ -13,6 +13,7 @@ use super::plan::{Action, Plan, SeatKey, Seen};
 use crate::answers::{self, Answer};
 use crate::decide::{self, AnswerCommand, Refusal};
 use crate::error::EngineError;
+use crate::grants::Grants;
 use crate::wish;
 use crate::workspace::Workspace;
 
@@ -56,6 +57,10 @@ impl Core {
         } else {
             let rules = wish::approvals(&self.workspace, &at.0);
             let Some(rule) = rules.rule(&asked.tool, &asked.input) else { return Ok(()) };
+            // Taken back since the start, it is for a person again.
+            if rule.allows && !Grants::read(&self.workspace).allows(&at.0, rule.pattern) {
+                return Ok(());
+            }
             let decision = if rule.allows { Decision::Allow } else { Decision::Deny };
             (decision, "rule", Some(rule.pattern.to_owned()))
         };

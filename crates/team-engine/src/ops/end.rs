@@ -261,6 +261,7 @@ impl Engine {
         }
         let _ = std::fs::remove_dir_all(self.workspace.state_dir.join("seats").join(key.as_str()));
         self.forget_secrets(&key);
+        let _ = crate::grants::forget(&self.workspace, &key);
         let mut kept: Vec<PathBuf> = std::fs::read_dir(&home)
             .map(|it| it.filter_map(|it| Some(it.ok()?.path())).collect())
             .unwrap_or_default();

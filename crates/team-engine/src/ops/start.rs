@@ -93,6 +93,7 @@ impl Engine {
         let (source, spec) = read_team(&root, options.dir.as_deref(), options.team_id.as_deref())?;
         some_agents(&spec, &source)?;
         check_environment(&spec, &source)?;
+        super::grant::check(&root, &spec)?;
         let seen = refuse_started(&root, &spec.key)?;
         let (source, _) = team_spec::copy_into(&source)?;
         let spec = team_spec::compile(&source, &super::files::known())?;
@@ -172,6 +173,7 @@ impl Engine {
         let (source, spec) = read_team(&root, Some(&dir), None)?;
         some_agents(&spec, &source)?;
         check_environment(&spec, &source)?;
+        super::grant::check(&root, &spec)?;
         let command = engine.start_command(&spec, &source.dir, headless)?;
         launch::capture_env(&engine.workspace, &key)?;
         wish::keep(&engine.workspace, &command, &spec.approvals)?;
@@ -340,7 +342,7 @@ fn waits_for_a_person(seat: &team_model::Seat, now: chrono::DateTime<chrono::Utc
 }
 
 /// The workspace of a first start: given, around the team directory, or the nearest, else here.
-fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf, EngineError> {
+pub(super) fn workspace_of(scope: &Scope, dir: Option<&Path>, cwd: &Path) -> Result<PathBuf, EngineError> {
     if let Some(given) = &scope.workspace {
         return Ok(workspace::discover(Some(given), cwd)?);
     }

@@ -120,6 +120,8 @@ pub(super) fn words(event: &Event) -> String {
         Event::TeamLost { why } => format!("the team is lost: {why}"),
         Event::LeaderLost { why } => format!("the leader is bound no more: {why}"),
         Event::LeaderTold { .. } => "the leader was told".to_owned(),
+        Event::GrantChanged { grant, given: true } => format!("granted: {grant}"),
+        Event::GrantChanged { grant, .. } => format!("not granted any more: {grant}"),
         Event::CoordinatorStopped { why, .. } => format!("coordinator stopped: {why}"),
         other => type_of(other).replace(['.', '_'], " "),
     }

@@ -37,6 +37,7 @@ impl State {
             Event::LogSealed { .. }
             | Event::LogRestored {}
             | Event::LogTailSetAside { .. }
+            | Event::GrantChanged { .. }
             | Event::ObservationForeign { .. }
             | Event::Unknown => {}
             Event::LogDamaged { .. } | Event::LogTampered { .. } => self.damage(at),
