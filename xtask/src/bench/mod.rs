@@ -33,8 +33,8 @@ Usage: cargo xtask bench [OPTIONS]
       --events N        how many lines lie behind in the log (100000)
       --agents A,B,..   team sizes (1,4,16); most figures are taken with the largest
       --real [NAME..]   only the real agent programs: start, memory, and what holds for each
-      --only WORD       only the parts whose name contains WORD: start, send, crowd, report, storm, status, turn,
-                        takeover, idle, shutdown, program
+      --only WORD       only the parts whose name contains WORD: start, send, crowd, report, question, storm, status,
+                        turn, takeover, idle, shutdown, program
 
 Takes the program that TEAM_AGENT_BIN names, else builds it with optimizations.";
 
@@ -124,8 +124,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         single::status_without_team(&bed, &plan, &mut figures)?;
     }
     let largest = plan.agents.iter().copied().max().unwrap_or(1);
-    let needs_team =
-        ["start", "send", "crowd", "report", "storm", "status", "turn", "takeover", "idle", "shutdown"];
+    let needs_team = [
+        "start", "send", "crowd", "report", "question", "storm", "status", "turn", "takeover", "idle",
+        "shutdown",
+    ];
     for size in plan.agents.clone() {
         if !plan.wants_any(&needs_team) {
             break;
@@ -178,6 +180,9 @@ fn whole(bed: &Bed, team: &team::Team, plan: &Plan, figures: &mut Figures) -> Re
     }
     if plan.wants("report") {
         single::report(bed, team, plan, figures)?;
+    }
+    if plan.wants("question") {
+        single::question(bed, team, plan, figures)?;
     }
     if plan.wants("status") {
         single::status(bed, team, plan, figures)?;

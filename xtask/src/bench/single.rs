@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, Result, bail};
 
 use super::Plan;
-use super::bed::{Bed, time_of, wall};
+use super::bed::{Bed, time_of, until, wall};
 use super::figure::{Figures, Target, ms, quantile};
 use super::floor::{Empty, Server};
 use super::team::{Team, timed_program};
@@ -90,6 +90,37 @@ pub(super) fn send(bed: &Bed, team: &Team, plan: &Plan, figures: &mut Figures) -
     for agent in &team.agents {
         team.idle(bed, agent)?;
     }
+    Ok(())
+}
+
+/// From a program's call for permission to the question in `approvals`, and from the answer to the program's going on.
+pub(super) fn question(bed: &Bed, team: &Team, plan: &Plan, figures: &mut Figures) -> Result<()> {
+    let (mut shown, mut answered) = (Vec::new(), Vec::new());
+    for round in 0..plan.times(30, 6) {
+        let agent = &team.agents[round % team.size()];
+        team.idle(bed, agent)?;
+        let ask = format!("fake: ask-permission Bash {{\"command\":\"touch {round}\"}}");
+        bed.json(&["send", agent, &ask, "--team", &team.key])?;
+        let id = until("the question is shown", || {
+            let open = bed.json(&["approvals", agent, "--team", &team.key])?;
+            Ok(open["approvals"][0]["request_id"].as_str().map(str::to_owned))
+        })?;
+        let seen = wall();
+        let asked = team.wrote(bed, agent, &[("event", "hook"), ("hook", "PermissionRequest")])?;
+        shown.push((seen - asked.context("the program did not ask")?).max(0.0));
+        let given = bed.timed(&["approve", agent, &id, "--allow", "--team", &team.key])?;
+        if given.code != Some(0) {
+            bail!("a question was not answered: {}", given.stdout.trim());
+        }
+        let went_on = until("the program has its answer", || {
+            let last = team.wrote(bed, agent, &[("event", "permission_by_hook")])?;
+            Ok(last.filter(|it| *it + 1.0 >= given.began))
+        })?;
+        answered.push((went_on - given.began).max(0.0));
+    }
+    let size = team.size();
+    figures.add("question -> approvals", size, "ms", &shown, Target::both(50.0, 150.0), None);
+    figures.add("approve -> agent goes on", size, "ms", &answered, Target::both(50.0, 150.0), None);
     Ok(())
 }
 

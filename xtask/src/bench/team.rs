@@ -54,6 +54,27 @@ impl Team {
         Ok(None)
     }
 
+    /// When an agent's program last wrote down an event that has these fields, on the wall clock in milliseconds.
+    pub(super) fn wrote(&self, bed: &Bed, agent: &str, fields: &[(&str, &str)]) -> Result<Option<f64>> {
+        let dir = self.seat_dir(bed, agent)?.join("fake-home/events");
+        let mut last = None;
+        for file in fs::read_dir(&dir)? {
+            let path = file?.path();
+            let lines = if path.extension().is_some_and(|it| it == "jsonl") {
+                fs::read_to_string(&path)?
+            } else {
+                String::new()
+            };
+            let times = lines
+                .lines()
+                .filter_map(|it| serde_json::from_str::<serde_json::Value>(it).ok())
+                .filter(|it| fields.iter().all(|(name, value)| it[*name] == *value))
+                .filter_map(|it| it["ms"].as_f64());
+            last = times.chain(last).reduce(f64::max);
+        }
+        Ok(last)
+    }
+
     /// Waits until an agent is idle and nothing waits for it.
     pub(super) fn idle(&self, bed: &Bed, agent: &str) -> Result<()> {
         let done = bed.timed(&["wait", "--idle", agent, "--timeout", "30", "--team", &self.key])?;
