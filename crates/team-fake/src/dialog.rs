@@ -1,7 +1,7 @@
 //! Dialogs: what they show and which key picks what. Knows nothing of what an answer leads to.
 
 use crate::input::Event;
-use crate::screen::{Line, wrap};
+use crate::screen::{Line, text_width, wrap};
 
 /// Which dialog it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,18 @@ pub(crate) struct Dialog {
     choices: Vec<String>,
     hint: &'static str,
     highlighted: usize,
+    /// The number of the choice that means no.
+    no: Option<usize>,
+    style: Style,
+}
+
+/// How a program draws its dialogs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Stands before the choice that Enter takes.
+    pub(crate) mark: char,
+    /// Whether a frame is drawn around it.
+    pub(crate) framed: bool,
 }
 
 /// What a key did to a dialog.
@@ -73,6 +85,13 @@ pub(crate) enum Answer {
     /// The choice of this number, from 1, and its text.
     Picked(usize, String),
     Refused,
+}
+
+impl Answer {
+    /// Tells whether the choice of this number was picked.
+    pub(crate) fn is(&self, choice: usize) -> bool {
+        matches!(self, Self::Picked(number, _) if *number == choice)
+    }
 }
 
 const CONFIRM: &str = "Enter to confirm · Esc to cancel";
@@ -137,7 +156,25 @@ impl Dialog {
             choices: choices.into_iter().map(str::to_owned).collect(),
             hint,
             highlighted: 0,
+            no: match kind {
+                Kind::Trust => Some(2),
+                Kind::Permission => Some(3),
+                _ => None,
+            },
+            style: Style { mark: '❯', framed: false },
         }
+    }
+
+    /// Builds a dialog with the words and the look of another program; `no` is the number of the choice that refuses.
+    pub(crate) fn styled(
+        kind: Kind,
+        heading: &str,
+        body: Vec<String>,
+        choices: Vec<String>,
+        no: Option<usize>,
+        style: Style,
+    ) -> Self {
+        Self { kind, heading: heading.to_owned(), body, choices, hint: "", highlighted: 0, no, style }
     }
 
     /// Takes a key; text and pastes go nowhere.
@@ -163,15 +200,26 @@ impl Dialog {
 
     /// Tells whether a picked number means no.
     pub(crate) fn refuses(&self, number: usize) -> bool {
-        match self.kind {
-            Kind::Trust => number == 2,
-            Kind::Permission => number == 3,
-            _ => false,
-        }
+        self.no == Some(number)
     }
 
     /// Draws the dialog, without the rule above it.
     pub(crate) fn lines(&self, columns: usize) -> Vec<Line> {
+        if !self.style.framed {
+            return self.plain_lines(columns);
+        }
+        let inner = columns.saturating_sub(2);
+        let edge = |left: char, right: char| Line::plain(format!("{left}{}{right}", "─".repeat(inner)));
+        let mut lines = vec![edge('╭', '╮')];
+        for line in self.plain_lines(inner) {
+            let blanks = " ".repeat(inner.saturating_sub(text_width(&line.text)));
+            lines.push(Line::plain(format!("│{}{blanks}│", line.text)));
+        }
+        lines.push(edge('╰', '╯'));
+        lines
+    }
+
+    fn plain_lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = vec![Line::plain(format!(" {}", self.heading)), Line::default()];
         for text in &self.body {
             lines.extend(
@@ -180,11 +228,13 @@ impl Dialog {
         }
         lines.push(Line::default());
         for (index, choice) in self.choices.iter().enumerate() {
-            let mark = if index == self.highlighted { '❯' } else { ' ' };
+            let mark = if index == self.highlighted { self.style.mark } else { ' ' };
             lines.push(Line::plain(format!(" {mark} {}. {choice}", index + 1)));
         }
         lines.push(Line::default());
-        lines.push(Line::dim(format!(" {}", self.hint)));
+        if !self.hint.is_empty() {
+            lines.push(Line::dim(format!(" {}", self.hint)));
+        }
         lines
     }
 }

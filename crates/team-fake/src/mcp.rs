@@ -118,7 +118,7 @@ impl Client {
             &json!({
                 "protocolVersion": PROTOCOL,
                 "capabilities": {"roots": {}},
-                "clientInfo": {"name": "fake-agent", "version": crate::version()},
+                "clientInfo": {"name": "fake-agent", "version": env!("CARGO_PKG_VERSION")},
             }),
         );
         self.initialize = Some(id);
