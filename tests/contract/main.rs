@@ -51,6 +51,11 @@ fn holds_for_the_played_gemini() {
 }
 
 #[test]
+fn holds_for_the_played_opencode() {
+    of_the_played("opencode");
+}
+
+#[test]
 fn holds_for_the_real_claude() {
     of_the_real("claude");
 }

@@ -68,6 +68,7 @@ pub(crate) struct Dialog {
     /// The number of the choice that means no.
     no: Option<usize>,
     style: Style,
+    digits: bool,
 }
 
 /// How a program draws its dialogs.
@@ -162,6 +163,7 @@ impl Dialog {
                 _ => None,
             },
             style: Style { mark: '❯', framed: false },
+            digits: true,
         }
     }
 
@@ -174,7 +176,35 @@ impl Dialog {
         no: Option<usize>,
         style: Style,
     ) -> Self {
-        Self { kind, heading: heading.to_owned(), body, choices, hint: "", highlighted: 0, no, style }
+        Self {
+            kind,
+            heading: heading.to_owned(),
+            body,
+            choices,
+            hint: "",
+            highlighted: 0,
+            no,
+            style,
+            digits: true,
+        }
+    }
+
+    /// The same dialog, in which digits mean nothing.
+    pub(crate) fn without_digits(self) -> Self {
+        Self { digits: false, ..self }
+    }
+
+    /// The number of the choice that Enter takes, from 0.
+    pub(crate) fn highlighted(&self) -> usize {
+        self.highlighted
+    }
+
+    pub(crate) fn heading(&self) -> &str {
+        &self.heading
+    }
+
+    pub(crate) fn choices(&self) -> &[String] {
+        &self.choices
     }
 
     /// Takes a key; text and pastes go nowhere.
@@ -182,9 +212,14 @@ impl Dialog {
         let last = self.choices.len().saturating_sub(1);
         match event {
             Event::Up => self.highlighted = self.highlighted.saturating_sub(1),
-            Event::Down => self.highlighted = last.min(self.highlighted + 1),
+            Event::Down | Event::Tab => self.highlighted = last.min(self.highlighted + 1),
+            // Arrows to the right and to the left.
+            Event::Unknown(bytes) if bytes == b"\x1b[C" => self.highlighted = last.min(self.highlighted + 1),
+            Event::Unknown(bytes) if bytes == b"\x1b[D" => {
+                self.highlighted = self.highlighted.saturating_sub(1);
+            }
             Event::Enter => return self.pick(self.highlighted),
-            Event::Char(char) => {
+            Event::Char(char) if self.digits => {
                 let digit = char.to_digit(10).and_then(|it| usize::try_from(it).ok())?;
                 return self.pick(digit.checked_sub(1)?);
             }

@@ -102,8 +102,10 @@ impl Agent {
             }
             Command::Limit(text) => {
                 self.knobs.limit = text.as_deref().map(super::turns::limit_text);
-                if let Some(text) = self.knobs.limit.clone().filter(|_| self.turn.is_some()) {
-                    self.fail_now("rate_limit", &text);
+                match self.knobs.limit.clone() {
+                    Some(text) if self.turn.is_some() => self.fail_now("rate_limit", &text),
+                    Some(_) => {}
+                    None => self.limit_is_over(),
                 }
             }
             Command::McpDelay(time) => self.knobs.mcp_delay = time,

@@ -143,9 +143,8 @@ impl Agent {
             dialog::Answer::Refused => self.logs.event("dialog_refused", json!({"kind": kind.name()})),
         }
         self.dialogs.pop_front();
-        if let dialog::Answer::Picked(number, _) = &answer {
-            self.clothes.picked(kind, *number, self.home.records(), &self.cwd);
-        }
+        let number = if let dialog::Answer::Picked(number, _) = &answer { *number } else { 0 };
+        self.clothes.picked(kind, number, self.home.records(), &self.cwd);
         match kind {
             Kind::Permission if refused => self.interrupt(true),
             Kind::Permission => self.settle_permission("", true),

@@ -108,7 +108,11 @@ impl Agent {
 
     /// Stops the turn; twice without one empties the box.
     fn escape(&mut self, now: Instant) {
-        if self.turn.is_some() {
+        let again = self.last_escape.is_some_and(|it| now.duration_since(it) < QUIT_WINDOW);
+        if self.turn.is_some() && self.manners.escapes_twice && !again {
+            self.last_escape = Some(now);
+        } else if self.turn.is_some() {
+            self.last_escape = None;
             self.interrupt(false);
         } else if self.last_escape.take().is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
             self.composer.clear();

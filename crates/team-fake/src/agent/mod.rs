@@ -5,6 +5,7 @@ mod commands;
 mod dialogs;
 mod hooks;
 mod keys;
+mod limits;
 mod outside;
 mod queue;
 mod servers;

@@ -143,7 +143,7 @@ impl Agent {
         self.begin_tool("Bash", &json!({"command": command}));
         let env = self.child_env(true);
         let started = Process::start(Start {
-            argv: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
+            argv: vec![self.clothes.shell(), "-c".to_owned(), command.to_owned()],
             env,
             scrub: false,
             cwd: self.cwd.as_ref(),

@@ -34,7 +34,7 @@ pub(super) enum Step {
     },
     Answer,
     Stop,
-    /// Asks what is to be done at a usage limit; the answer goes on from here.
+    /// Stands at a usage limit.
     Limited {
         text: String,
     },
@@ -57,6 +57,8 @@ pub(super) enum Wait {
     Server(u64),
     Shell,
     Permission,
+    /// A usage limit, until it is over.
+    Limit,
 }
 
 /// The running turn.
@@ -197,7 +199,7 @@ impl Agent {
                 let batch = self.fire(Moment::Answered, fields);
                 self.wait_for_hooks(batch);
             }
-            Step::Limited { text } => self.ask_at_limit(&text),
+            Step::Limited { text } => self.stand_at_limit(&text),
             Step::Fail { kind, text } => {
                 turn.steps = VecDeque::from([Step::End]);
                 turn.output = true;
@@ -266,7 +268,9 @@ impl Agent {
         if let Some(text) = self.knobs.limit.clone() {
             let failed = self.failed("rate_limit", &text);
             self.push_steps([failed]);
-            return;
+            if !self.manners.waits_at_limit {
+                return;
+            }
         }
         if let Some(kind) = self.knobs.api_error.clone() {
             let text = format!("API Error: {kind}");
@@ -363,6 +367,9 @@ impl Agent {
         if self.manners.gives_back {
             self.unqueue();
         }
+        if self.manners.drops_waiting {
+            self.queue.clear();
+        }
         self.fire(Moment::Interrupted, json!({"prompt": turn.prompt}));
         self.fire(Moment::TurnOver, json!({}));
         self.write_status();
@@ -388,42 +395,23 @@ impl Agent {
         self.push_steps([Step::Answer, Step::Stop, Step::End]);
     }
 
-    /// The step by which a turn fails.
-    fn failed(&self, kind: &str, text: &str) -> Step {
-        if kind == "rate_limit" && self.manners.asks_at_limit {
-            return Step::Limited { text: text.to_owned() };
-        }
-        Step::Fail { kind: kind.to_owned(), text: text.to_owned() }
-    }
-
-    /// Asks; the turn stands still meanwhile.
-    fn ask_at_limit(&mut self, text: &str) {
-        let fail = Step::Fail { kind: "rate_limit".to_owned(), text: text.to_owned() };
-        self.push_front(fail);
-        self.show(self.clothes.dialog(Kind::Limit, text));
-    }
-
-    /// A person wants the turn to go on at a limit; it comes to the same limit.
-    pub(super) fn try_again_at_limit(&mut self) {
-        let Some(turn) = &mut self.turn else { return };
-        if let Some(Step::Fail { text, .. }) = turn.steps.pop_front() {
-            self.ask_at_limit(&text);
-        }
-    }
-
     /// Makes the running turn, or one made for it, fail.
     pub(super) fn fail_now(&mut self, kind: &str, text: &str) {
         let fail = self.failed(kind, text);
-        if let Some(turn) = &mut self.turn {
-            turn.wait = Wait::Nothing;
-            turn.steps = VecDeque::from([fail]);
-        } else {
-            self.begin(
-                "fake: limit".to_owned(),
-                Source::Control,
-                false,
-                VecDeque::from([Step::SubmitHook, fail]),
-            );
+        let goes_on = self.manners.waits_at_limit && matches!(fail, Step::Limited { .. });
+        match &mut self.turn {
+            Some(turn) if goes_on => turn.steps.push_front(fail),
+            Some(turn) => {
+                turn.wait = Wait::Nothing;
+                turn.steps = VecDeque::from([fail]);
+            }
+            None => {
+                let mut steps = VecDeque::from([Step::SubmitHook, fail]);
+                if goes_on {
+                    steps.extend([Step::Answer, Step::Stop, Step::End]);
+                }
+                self.begin("fake: limit".to_owned(), Source::Control, false, steps);
+            }
         }
     }
 

@@ -110,6 +110,7 @@ impl Clothes for Gemini {
             status_file: false,
             asks_at_limit: true,
             ignores_signals: true,
+            ..Manners::default()
         }
     }
 
@@ -325,7 +326,12 @@ fn calls(moment: Moment, fields: &Value, scene: &Scene<'_>) -> Vec<Call> {
         }
         Moment::CompactBegun => ("PreCompress", json!({"trigger": "manual"}), true),
         Moment::SessionEnd => ("SessionEnd", json!({"reason": "exit"}), true),
-        Moment::PermissionSettled | Moment::TurnOver | Moment::FileChanged | Moment::CompactEnded => {
+        Moment::Limited
+        | Moment::LimitOver
+        | Moment::PermissionSettled
+        | Moment::TurnOver
+        | Moment::FileChanged
+        | Moment::CompactEnded => {
             return Vec::new();
         }
     };

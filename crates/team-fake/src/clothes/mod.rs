@@ -6,6 +6,7 @@
 
 mod claude;
 mod gemini;
+mod opencode;
 mod own;
 mod script;
 mod wire;
@@ -31,13 +32,14 @@ use crate::transcript;
 pub(crate) type Worn = Rc<dyn Clothes>;
 
 /// The programs that can be played, by the name on the person's `PATH`.
-pub(crate) const NAMES: &[&str] = &["claude", "gemini"];
+pub(crate) const NAMES: &[&str] = &["claude", "gemini", "opencode"];
 
 /// Returns the clothes of this name; without one, the agent's own.
 pub(crate) fn find(name: Option<&str>) -> Option<Worn> {
     Some(match name {
         None => Rc::new(own::Own),
         Some("claude") => Rc::new(claude::Claude),
+        Some("opencode") => Rc::new(opencode::OpenCode::new()),
         Some("gemini") => Rc::new(gemini::Gemini),
         Some(_) => return None,
     })
@@ -60,6 +62,10 @@ pub(crate) enum Moment {
     PermissionSettled,
     /// The turn has its answer, `last_assistant_message`. Hooks may make it go on.
     Answered,
+    /// A usage limit is reached and the turn waits for its end; fields `text` and `until_ms`.
+    Limited,
+    /// The turn goes on.
+    LimitOver,
     /// The turn ends by an error; fields `error` and `last_assistant_message`.
     Failed,
     /// A person stopped the turn; field `prompt`.
@@ -176,6 +182,11 @@ pub(crate) trait Clothes: fmt::Debug {
         own::child_env(scene, nested)
     }
 
+    /// The shell that runs a command of the model.
+    fn shell(&self) -> String {
+        "/bin/sh".to_owned()
+    }
+
     /// What stands before the name of a tool of the team's server, as the model sees it.
     fn tool_prefix(&self) -> &'static str {
         "mcp__team_orchestrator__"
@@ -206,7 +217,7 @@ pub(crate) trait Clothes: fmt::Debug {
         Dialog::new(kind, detail)
     }
 
-    /// A person picked a choice of a dialog, from 1.
+    /// A person picked a choice of a dialog, from 1; 0 closes it without one.
     fn picked(&self, _kind: Kind, _number: usize, _home: &Path, _cwd: &str) {}
 
     /// The title of its window.
@@ -242,6 +253,12 @@ pub(crate) struct Manners {
     pub(crate) asks_at_limit: bool,
     /// HUP, TERM and INT do nothing.
     pub(crate) ignores_signals: bool,
+    /// A turn waits for the end of a usage limit.
+    pub(crate) waits_at_limit: bool,
+    /// An interrupt drops what waits.
+    pub(crate) drops_waiting: bool,
+    /// Escape interrupts when it is pressed twice.
+    pub(crate) escapes_twice: bool,
 }
 
 impl Default for Manners {
@@ -254,6 +271,9 @@ impl Default for Manners {
             status_file: true,
             asks_at_limit: false,
             ignores_signals: false,
+            waits_at_limit: false,
+            drops_waiting: false,
+            escapes_twice: false,
         }
     }
 }

@@ -62,6 +62,8 @@ pub(super) fn calls(moment: Moment, fields: Value, scene: &Scene<'_>) -> Vec<Cal
         Moment::ToolBegun
         | Moment::ToolEnded
         | Moment::PermissionSettled
+        | Moment::Limited
+        | Moment::LimitOver
         | Moment::Interrupted
         | Moment::TurnOver => return Vec::new(),
     };
