@@ -13,6 +13,7 @@ mod log;
 mod lost;
 mod newcomer;
 mod places;
+mod played_opencode;
 mod receipts;
 mod refusals;
 mod secrets;
