@@ -1,4 +1,5 @@
-//! What must hold for every provider: the self-test, on the built-in agent and on each real program with the stub.
+//! What must hold for every provider: the self-test, on the built-in agent, as itself and in the clothes of each program
+//! that it plays, and on each real program with the stub.
 
 mod mixed;
 
@@ -29,9 +30,29 @@ fn of_the_real(provider: &str) {
     everything_holds(ws, &["--real", "--provider", provider]);
 }
 
+/// The built-in agent plays the program, so that our module for it is tried where it is not installed.
+fn of_the_played(provider: &str) {
+    everything_holds(TestWorkspace::new(), &["--provider", provider]);
+}
+
 #[test]
 fn holds_for_the_built_in_agent() {
-    everything_holds(TestWorkspace::new(), &[]);
+    of_the_played("fake");
+}
+
+#[test]
+fn holds_for_the_played_claude() {
+    of_the_played("claude");
+}
+
+#[test]
+fn holds_for_the_played_gemini() {
+    of_the_played("gemini");
+}
+
+#[test]
+fn holds_for_the_played_opencode() {
+    of_the_played("opencode");
 }
 
 #[test]

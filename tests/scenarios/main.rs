@@ -14,6 +14,7 @@ mod log;
 mod lost;
 mod newcomer;
 mod places;
+mod played_opencode;
 mod receipts;
 mod refusals;
 mod secrets;

@@ -17,6 +17,8 @@ pub(crate) struct Args {
     pub(crate) script: Option<PathBuf>,
     pub(crate) prompt: Option<String>,
     pub(crate) version: bool,
+    /// Runs without a terminal: nothing is read from one or drawn.
+    pub(crate) headless: bool,
     /// Internal: fire the SessionStart hooks for this session id and end.
     pub(crate) nested: Option<String>,
 }
@@ -32,18 +34,23 @@ pub(crate) enum ArgsError {
     NotUuid(String),
     #[error("--session-id can only be used with --resume if --fork-session is also specified")]
     SessionWithResume,
+    #[error("there are no clothes of `{0}`")]
+    NoClothes(String),
     #[error("argument `{0}` is not valid Unicode")]
     NotUnicode(String),
 }
 
+/// Returns arguments as text.
+pub(crate) fn words(words: Vec<OsString>) -> Result<Vec<String>, ArgsError> {
+    let text = |it: OsString| {
+        it.into_string().map_err(|it| ArgsError::NotUnicode(it.to_string_lossy().into_owned()))
+    };
+    words.into_iter().map(text).collect()
+}
+
 /// Reads the arguments that follow the program's name.
-pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, ArgsError> {
-    let mut words = words
-        .into_iter()
-        .map(|it| it.into_string().map_err(|it| ArgsError::NotUnicode(it.to_string_lossy().into_owned())))
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .peekable();
+pub(crate) fn parse(words: Vec<String>) -> Result<Args, ArgsError> {
+    let mut words = words.into_iter().peekable();
     let mut args = Args::default();
     while let Some(word) = words.next() {
         let (flag, glued) = match word.split_once('=') {
@@ -65,7 +72,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Args, ArgsError> {
             "--script" => args.script = Some(value()?.into()),
             "--nested-session-start" => args.nested = Some(value()?),
             "--strict-mcp-config" => {}
-            "--setting-sources" | "--append-system-prompt" => drop(value()?),
+            "--setting-sources" | "--append-system-prompt" | "--effort" | "--tools" => drop(value()?),
             "--allowedTools" | "--disallowedTools" | "--add-dir" => {
                 drop(value()?);
                 while words.next_if(|it| !it.starts_with('-')).is_some() {}
@@ -91,7 +98,7 @@ mod tests {
     use super::*;
 
     fn check(words: &[&str]) -> Result<Args, ArgsError> {
-        parse(words.iter().map(OsString::from).collect())
+        parse(words.iter().map(|it| (*it).to_owned()).collect())
     }
 
     #[test]

@@ -1,16 +1,9 @@
 //! The draft: what has been typed and pasted but not sent. Knows no keys and no screen.
 
-use std::fmt::Write as _;
-
-/// Pastes longer than this are shown by a label.
-const LABEL_CHARS: usize = 800;
-/// Pastes with more lines than this are shown by a label.
-const LABEL_LINES: usize = 10;
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    Pasted { number: u32, text: String },
+    Pasted { label: String, text: String },
 }
 
 /// The text in the input box.
@@ -30,14 +23,13 @@ impl Composer {
         }
     }
 
-    /// Adds pasted text at the end; line ends become line feeds.
-    pub(crate) fn paste(&mut self, text: &str) {
+    /// Adds pasted text at the end; line ends become line feeds. `label` says what stands for a text and its number.
+    pub(crate) fn paste(&mut self, text: &str, label: impl Fn(&str, u32) -> Option<String>) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         self.pastes += 1;
-        if text.chars().count() > LABEL_CHARS || text.lines().count() > LABEL_LINES {
-            self.pieces.push(Piece::Pasted { number: self.pastes, text });
-        } else {
-            self.insert(&text);
+        match label(&text, self.pastes) {
+            Some(label) => self.pieces.push(Piece::Pasted { label, text }),
+            None => self.insert(&text),
         }
     }
 
@@ -89,14 +81,7 @@ impl Composer {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => shown.push_str(text),
-                Piece::Pasted { number, text } => {
-                    let more = text.matches('\n').count();
-                    let _ = if more == 0 {
-                        write!(shown, "[Pasted text #{number}]")
-                    } else {
-                        write!(shown, "[Pasted text #{number} +{more} lines]")
-                    };
-                }
+                Piece::Pasted { label, .. } => shown.push_str(label),
             }
         }
         shown
@@ -127,11 +112,15 @@ impl Composer {
 mod tests {
     use super::*;
 
+    fn label(text: &str, number: u32) -> Option<String> {
+        crate::clothes::find(None)?.label(text, number)
+    }
+
     #[test]
     fn a_long_paste_is_shown_by_a_label_and_sent_whole() {
         let mut composer = Composer::default();
         composer.insert("see: ");
-        composer.paste(&"x\r\n".repeat(60));
+        composer.paste(&"x\r\n".repeat(60), label);
         assert_eq!(composer.shown(), "see: [Pasted text #1 +60 lines]");
         assert_eq!(composer.take(), format!("see: {}", "x\n".repeat(60).trim_end()));
         assert!(composer.is_empty());
@@ -141,7 +130,7 @@ mod tests {
     fn a_short_paste_joins_what_was_typed() {
         let mut composer = Composer::default();
         composer.insert("a");
-        composer.paste("b\nc");
+        composer.paste("b\nc", label);
         composer.insert("d");
         assert_eq!((composer.shown(), composer.text()), ("ab\ncd".to_owned(), "ab\ncd".to_owned()));
     }
@@ -150,7 +139,7 @@ mod tests {
     fn backspace_takes_a_labelled_paste_as_one() {
         let mut composer = Composer::default();
         composer.insert("a");
-        composer.paste(&"y".repeat(900));
+        composer.paste(&"y".repeat(900), label);
         assert_eq!(composer.shown(), "a[Pasted text #1]");
         composer.backspace();
         assert_eq!(composer.text(), "a");

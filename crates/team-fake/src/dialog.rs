@@ -1,7 +1,7 @@
 //! Dialogs: what they show and which key picks what. Knows nothing of what an answer leads to.
 
 use crate::input::Event;
-use crate::screen::{Line, wrap};
+use crate::screen::{Line, text_width, wrap};
 
 /// Which dialog it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,19 @@ pub(crate) struct Dialog {
     choices: Vec<String>,
     hint: &'static str,
     highlighted: usize,
+    /// The number of the choice that means no.
+    no: Option<usize>,
+    style: Style,
+    digits: bool,
+}
+
+/// How a program draws its dialogs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Stands before the choice that Enter takes.
+    pub(crate) mark: char,
+    /// Whether a frame is drawn around it.
+    pub(crate) framed: bool,
 }
 
 /// What a key did to a dialog.
@@ -73,6 +86,13 @@ pub(crate) enum Answer {
     /// The choice of this number, from 1, and its text.
     Picked(usize, String),
     Refused,
+}
+
+impl Answer {
+    /// Tells whether the choice of this number was picked.
+    pub(crate) fn is(&self, choice: usize) -> bool {
+        matches!(self, Self::Picked(number, _) if *number == choice)
+    }
 }
 
 const CONFIRM: &str = "Enter to confirm · Esc to cancel";
@@ -137,7 +157,54 @@ impl Dialog {
             choices: choices.into_iter().map(str::to_owned).collect(),
             hint,
             highlighted: 0,
+            no: match kind {
+                Kind::Trust => Some(2),
+                Kind::Permission => Some(3),
+                _ => None,
+            },
+            style: Style { mark: '❯', framed: false },
+            digits: true,
         }
+    }
+
+    /// Builds a dialog with the words and the look of another program; `no` is the number of the choice that refuses.
+    pub(crate) fn styled(
+        kind: Kind,
+        heading: &str,
+        body: Vec<String>,
+        choices: Vec<String>,
+        no: Option<usize>,
+        style: Style,
+    ) -> Self {
+        Self {
+            kind,
+            heading: heading.to_owned(),
+            body,
+            choices,
+            hint: "",
+            highlighted: 0,
+            no,
+            style,
+            digits: true,
+        }
+    }
+
+    /// The same dialog, in which digits mean nothing.
+    pub(crate) fn without_digits(self) -> Self {
+        Self { digits: false, ..self }
+    }
+
+    /// The number of the choice that Enter takes, from 0.
+    pub(crate) fn highlighted(&self) -> usize {
+        self.highlighted
+    }
+
+    pub(crate) fn heading(&self) -> &str {
+        &self.heading
+    }
+
+    pub(crate) fn choices(&self) -> &[String] {
+        &self.choices
     }
 
     /// Takes a key; text and pastes go nowhere.
@@ -145,9 +212,14 @@ impl Dialog {
         let last = self.choices.len().saturating_sub(1);
         match event {
             Event::Up => self.highlighted = self.highlighted.saturating_sub(1),
-            Event::Down => self.highlighted = last.min(self.highlighted + 1),
+            Event::Down | Event::Tab => self.highlighted = last.min(self.highlighted + 1),
+            // Arrows to the right and to the left.
+            Event::Unknown(bytes) if bytes == b"\x1b[C" => self.highlighted = last.min(self.highlighted + 1),
+            Event::Unknown(bytes) if bytes == b"\x1b[D" => {
+                self.highlighted = self.highlighted.saturating_sub(1);
+            }
             Event::Enter => return self.pick(self.highlighted),
-            Event::Char(char) => {
+            Event::Char(char) if self.digits => {
                 let digit = char.to_digit(10).and_then(|it| usize::try_from(it).ok())?;
                 return self.pick(digit.checked_sub(1)?);
             }
@@ -163,15 +235,26 @@ impl Dialog {
 
     /// Tells whether a picked number means no.
     pub(crate) fn refuses(&self, number: usize) -> bool {
-        match self.kind {
-            Kind::Trust => number == 2,
-            Kind::Permission => number == 3,
-            _ => false,
-        }
+        self.no == Some(number)
     }
 
     /// Draws the dialog, without the rule above it.
     pub(crate) fn lines(&self, columns: usize) -> Vec<Line> {
+        if !self.style.framed {
+            return self.plain_lines(columns);
+        }
+        let inner = columns.saturating_sub(2);
+        let edge = |left: char, right: char| Line::plain(format!("{left}{}{right}", "─".repeat(inner)));
+        let mut lines = vec![edge('╭', '╮')];
+        for line in self.plain_lines(inner) {
+            let blanks = " ".repeat(inner.saturating_sub(text_width(&line.text)));
+            lines.push(Line::plain(format!("│{}{blanks}│", line.text)));
+        }
+        lines.push(edge('╰', '╯'));
+        lines
+    }
+
+    fn plain_lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = vec![Line::plain(format!(" {}", self.heading)), Line::default()];
         for text in &self.body {
             lines.extend(
@@ -180,11 +263,13 @@ impl Dialog {
         }
         lines.push(Line::default());
         for (index, choice) in self.choices.iter().enumerate() {
-            let mark = if index == self.highlighted { '❯' } else { ' ' };
+            let mark = if index == self.highlighted { self.style.mark } else { ' ' };
             lines.push(Line::plain(format!(" {mark} {}. {choice}", index + 1)));
         }
         lines.push(Line::default());
-        lines.push(Line::dim(format!(" {}", self.hint)));
+        if !self.hint.is_empty() {
+            lines.push(Line::dim(format!(" {}", self.hint)));
+        }
         lines
     }
 }

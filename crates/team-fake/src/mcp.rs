@@ -17,6 +17,12 @@ pub(crate) struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// Takes a whole command line; nothing without a program.
+    pub(crate) fn new(argv: Vec<String>, env: BTreeMap<String, String>) -> Option<Self> {
+        let mut words = argv.into_iter();
+        Some(Self { command: words.next()?, args: words.collect(), env })
+    }
+
     pub(crate) fn argv(&self) -> Vec<String> {
         std::iter::once(self.command.clone()).chain(self.args.iter().cloned()).collect()
     }
@@ -118,7 +124,7 @@ impl Client {
             &json!({
                 "protocolVersion": PROTOCOL,
                 "capabilities": {"roots": {}},
-                "clientInfo": {"name": "fake-agent", "version": crate::version()},
+                "clientInfo": {"name": "fake-agent", "version": env!("CARGO_PKG_VERSION")},
             }),
         );
         self.initialize = Some(id);

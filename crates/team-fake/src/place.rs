@@ -5,20 +5,28 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::clothes::Clothes;
+
 /// The home directory of the fake agent.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
+    /// Where the agent's own logs lie.
     root: PathBuf,
+    /// Where the program that it plays keeps its records.
+    records: PathBuf,
+    status_file: bool,
 }
 
 impl Home {
     /// Takes `FAKE_HOME`, else `~/.fake-agent`.
-    pub(crate) fn from_env(cwd: &Path) -> Self {
+    pub(crate) fn from_env(clothes: &dyn Clothes, cwd: &Path) -> Self {
         let root = match std::env::var_os("FAKE_HOME").filter(|it| !it.is_empty()) {
             Some(root) => PathBuf::from(root),
             None => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".fake-agent"),
         };
-        Self { root: cwd.join(root) }
+        let root = cwd.join(root);
+        let records = cwd.join(clothes.home(&root));
+        Self { root, records, status_file: clothes.manners().status_file }
     }
 
     /// Makes the directories that every start needs.
@@ -26,15 +34,22 @@ impl Home {
         for name in ["sessions", "bytes", "submissions", "events", "mcp", "control"] {
             DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(name))?;
         }
-        Ok(())
+        let sessions = self.status_file.then(|| self.records.join("sessions"));
+        sessions.map_or(Ok(()), |it| DirBuilder::new().recursive(true).mode(0o700).create(it))
     }
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
+    pub(crate) fn records(&self) -> &Path {
+        &self.records
+    }
+
+    /// The live state: the program's own file if it has one, else one for tests alone.
     pub(crate) fn status(&self) -> PathBuf {
-        self.root.join("sessions").join(format!("{}.json", std::process::id()))
+        let home = if self.status_file { &self.records } else { &self.root };
+        home.join("sessions").join(format!("{}.json", std::process::id()))
     }
 
     pub(crate) fn bytes(&self, session: &str) -> PathBuf {
@@ -61,11 +76,11 @@ impl Home {
         let name = std::env::var_os("FAKE_SEAT").filter(|it| !it.is_empty());
         self.root.join("control").join(name.unwrap_or_else(|| session.into()))
     }
+}
 
-    /// The transcript of a session that runs in `cwd`.
-    pub(crate) fn transcript(&self, cwd: &str, session: &str) -> PathBuf {
-        self.root.join("projects").join(slug(cwd)).join(format!("{session}.jsonl"))
-    }
+/// The usual place of the transcript of a session that runs in `cwd`.
+pub(crate) fn transcript(home: &Path, cwd: &str, session: &str) -> PathBuf {
+    home.join("projects").join(slug(cwd)).join(format!("{session}.jsonl"))
 }
 
 /// Turns a directory into the name of its transcripts' folder.

@@ -2,21 +2,25 @@
 
 use std::fmt::Write as _;
 
+use crate::clothes::Seen;
+
 /// One line of a frame, with its style.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Line {
     pub(crate) text: String,
     /// Where the dim part starts, as a byte offset; nothing is dim without it.
     pub(crate) dim_from: Option<usize>,
+    /// A character drawn in reverse, as a cursor of the program's own, as a byte offset before the dim part.
+    pub(crate) reverse_at: Option<usize>,
 }
 
 impl Line {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), dim_from: None }
+        Self { text: text.into(), ..Self::default() }
     }
 
     pub(crate) fn dim(text: impl Into<String>) -> Self {
-        Self { text: text.into(), dim_from: Some(0) }
+        Self { text: text.into(), dim_from: Some(0), reverse_at: None }
     }
 }
 
@@ -54,7 +58,15 @@ impl Screen {
         for (row, line) in frame.lines.iter().enumerate() {
             if old.lines.get(row) != Some(line) {
                 let (plain, dim) = line.text.split_at(line.dim_from.unwrap_or(line.text.len()));
-                let _ = write!(out, "\x1b[{};1H{plain}", row + 1);
+                let _ = write!(out, "\x1b[{};1H", row + 1);
+                let reverse = line.reverse_at.filter(|it| *it < plain.len());
+                let (before, rest) = plain.split_at(reverse.unwrap_or(plain.len()));
+                out.push_str(before);
+                let mut rest = rest.chars();
+                if let Some(cursor) = rest.next() {
+                    let _ = write!(out, "\x1b[7m{cursor}\x1b[0m");
+                    out.push_str(rest.as_str());
+                }
                 if !dim.is_empty() {
                     let _ = write!(out, "\x1b[2m{dim}\x1b[0m");
                 }
@@ -71,6 +83,48 @@ impl Screen {
         self.shown = Some(frame);
         out
     }
+}
+
+/// Draws the lower part in the agent's own look: an input box between rules, or a dialog below one.
+pub(crate) fn lower(seen: &Seen<'_>) -> (Vec<Line>, Option<(usize, usize)>) {
+    let rule = Line::plain("─".repeat(seen.columns));
+    let mut lines = vec![rule.clone()];
+    if let Some(dialog) = seen.dialog {
+        lines.extend(dialog.lines(seen.columns));
+        return (lines, None);
+    }
+    let (draft, column) = draft_lines(seen);
+    lines.extend(draft);
+    let row = lines.len() - 1;
+    lines.push(rule);
+    lines.push(Line::dim(seen.footer));
+    (lines, Some((row, column)))
+}
+
+/// The draft, and the column of the cursor in its last line.
+fn draft_lines(seen: &Seen<'_>) -> (Vec<Line>, usize) {
+    let glyph = seen.glyph;
+    let indent = text_width(glyph) + 1;
+    if seen.draft.is_empty() {
+        let text = format!("{glyph} {}", seen.placeholder);
+        return (vec![Line { text, dim_from: Some(glyph.len() + 1), reverse_at: None }], indent);
+    }
+    let lines = wrap_draft(seen.draft, seen.columns.saturating_sub(indent + 1));
+    let column = indent + lines.last().map_or(0, |it| text_width(it));
+    let drawn = lines.into_iter().enumerate().map(|(index, line)| {
+        let start = if index == 0 { format!("{glyph} ") } else { " ".repeat(indent) };
+        Line::plain(format!("{start}{line}"))
+    });
+    (drawn.collect(), column.min(seen.columns.saturating_sub(1)))
+}
+
+/// Breaks a draft into the lines of its box.
+pub(crate) fn wrap_draft(draft: &str, columns: usize) -> Vec<String> {
+    let mut lines = wrap(draft, columns);
+    // Far more than any terminal shows would only cost time.
+    let cut = lines.len().saturating_sub(200);
+    lines.drain(..cut);
+    lines
 }
 
 /// Returns how many cells a character takes, as most terminals count.

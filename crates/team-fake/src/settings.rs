@@ -102,6 +102,14 @@ impl Settings {
         Ok(Self { hooks })
     }
 
+    /// Takes the times for milliseconds.
+    pub(crate) fn in_milliseconds(mut self) -> Self {
+        for hook in self.hooks.values_mut().flatten() {
+            hook.timeout = hook.timeout.map(|it| it / 1000.0);
+        }
+        self
+    }
+
     /// Returns the hooks of an event, in the file's order.
     pub(crate) fn hooks(&self, event: &str) -> &[Hook] {
         self.hooks.get(event).map_or(&[], Vec::as_slice)

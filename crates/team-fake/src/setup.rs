@@ -1,14 +1,17 @@
 //! From a command line to an agent that is ready to run: which session it is, what it was given.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::agent::{Agent, Parts};
 use crate::args::Args;
+use crate::clothes::{self, Worn};
 use crate::control::{self, Command, ControlFile};
+use crate::dialog::Kind;
 use crate::logs::{Logs, replace};
-use crate::mcp::{self, McpConfigError};
+use crate::mcp::{self, McpConfigError, ServerConfig};
 use crate::place::Home;
 use crate::settings::{Settings, SettingsError};
 use crate::term::{self, Terminal};
@@ -32,6 +35,8 @@ pub(crate) enum StartError {
     Home { path: String, source: std::io::Error },
     #[error("the terminal cannot be used")]
     Terminal(#[source] std::io::Error),
+    #[error("those who connect cannot be heard")]
+    Wire(#[source] std::io::Error),
     #[error("files cannot be watched")]
     Watch(#[source] std::io::Error),
     #[error("signals cannot be caught")]
@@ -51,6 +56,24 @@ pub(crate) enum Origin {
     Picker,
 }
 
+/// What a start was given by flags and files.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    pub(crate) settings: Settings,
+    pub(crate) servers: BTreeMap<String, ServerConfig>,
+    /// Dialogs that stand before everything, with what they are about.
+    pub(crate) questions: Vec<(Kind, String)>,
+}
+
+impl Given {
+    /// Reads what the agent's own flags name.
+    pub(crate) fn by_flags(args: &Args) -> Result<Self, StartError> {
+        let settings = args.settings.as_deref().map(Settings::load).transpose()?.unwrap_or_default();
+        let servers = args.mcp_config.as_deref().map(mcp::load).transpose()?.unwrap_or_default();
+        Ok(Self { settings, servers, questions: Vec::new() })
+    }
+}
+
 struct Session {
     id: String,
     origin: Origin,
@@ -60,17 +83,16 @@ struct Session {
 }
 
 /// Prepares everything that can fail, and switches the terminal to raw mode last.
-pub(crate) fn start(args: Args) -> Result<Agent, StartError> {
+pub(crate) fn start(clothes: Worn, args: Args) -> Result<Agent, StartError> {
     let cwd = std::env::current_dir()
         .map_err(|source| StartError::File { path: ".".to_owned(), source })?
         .to_string_lossy()
         .into_owned();
-    let home = Home::from_env(Path::new(&cwd));
-    let session = session(&args, &home, &cwd)?;
-    let settings = args.settings.as_deref().map(Settings::load).transpose()?.unwrap_or_default();
-    let servers = args.mcp_config.as_deref().map(mcp::load).transpose()?.unwrap_or_default();
+    let home = Home::from_env(&*clothes, Path::new(&cwd));
+    let session = session(&clothes, &args, &home, &cwd)?;
+    let given = clothes.given(&args, home.records(), &cwd)?;
     let script = script(&args)?;
-    if !term::is_terminal() {
+    if !args.headless && !term::is_terminal() {
         return Err(StartError::NoTerminal);
     }
     let in_home = |source| StartError::Home { path: home.root().display().to_string(), source };
@@ -103,7 +125,10 @@ pub(crate) fn start(args: Args) -> Result<Agent, StartError> {
     watcher
         .watch(&control.path)
         .map_err(|source| StartError::File { path: control.path.display().to_string(), source })?;
-    let terminal = Terminal::open().map_err(StartError::Terminal)?;
+    let (wire, receiver) = clothes::pair().map_err(StartError::Wire)?;
+    clothes.connect(wire);
+    let terminal = if args.headless { Ok(Terminal::none()) } else { Terminal::open() };
+    let terminal = terminal.map_err(StartError::Terminal)?;
     let parts = Parts {
         home,
         cwd,
@@ -111,44 +136,51 @@ pub(crate) fn start(args: Args) -> Result<Agent, StartError> {
         origin: session.origin,
         transcript: session.transcript,
         source: session.source,
-        settings,
-        servers,
+        given,
+        wire: receiver,
         logs,
         watcher,
         control,
         terminal,
+        clothes,
         script,
         args,
     };
     Agent::new(parts).map_err(StartError::Signals)
 }
 
-fn session(args: &Args, home: &Home, cwd: &str) -> Result<Session, StartError> {
+fn session(clothes: &Worn, args: &Args, home: &Home, cwd: &str) -> Result<Session, StartError> {
+    let home = home.records();
     let model = args.model.clone().unwrap_or_else(|| "fake-1".to_owned());
-    let new_id = || args.session_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-    let transcript = |path: PathBuf, id: &str| Transcript::new(path, id, cwd, &model);
+    let new_id = || args.session_id.clone().unwrap_or_else(|| clothes.new_id());
+    let transcript = |path: PathBuf, id: &str| Transcript::new(clothes.clone(), path, id, cwd, &model);
     let Some(resume) = &args.resume else {
         let id = new_id();
-        let path = home.transcript(cwd, &id);
-        if path.exists() {
+        if clothes.transcript(home, cwd, &id).is_some() {
             return Err(StartError::InUse(id));
         }
-        let transcript = transcript(path, &id);
+        let transcript = transcript(clothes.new_transcript(home, cwd, &id), &id);
         return Ok(Session { id, origin: Origin::Startup, transcript, source: None });
     };
     let path = if resume.contains('/') && Path::new(resume).extension().is_some_and(|it| it == "jsonl") {
         PathBuf::from(resume)
-    } else if uuid::Uuid::parse_str(resume).is_ok() {
-        home.transcript(cwd, resume)
+    } else if let Some(path) = clothes.transcript(home, cwd, resume) {
+        path
+    } else if clothes.is_id(resume) {
+        return Err(StartError::NoConversation(resume.clone()));
     } else {
         let id = new_id();
-        let transcript = transcript(home.transcript(cwd, &id), &id);
+        let transcript = transcript(clothes.new_transcript(home, cwd, &id), &id);
         return Ok(Session { id, origin: Origin::Picker, transcript, source: None });
     };
-    let old = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     if !path.exists() {
         return Err(StartError::NoConversation(resume.clone()));
     }
+    let old = if clothes.is_id(resume) {
+        resume.clone()
+    } else {
+        path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    };
     let read = |source| StartError::File { path: path.display().to_string(), source };
     if !args.fork {
         let mut transcript = transcript(path.clone(), &old);
@@ -156,11 +188,10 @@ fn session(args: &Args, home: &Home, cwd: &str) -> Result<Session, StartError> {
         return Ok(Session { id: old, origin: Origin::Resume, transcript, source: None });
     }
     let id = new_id();
-    let target = home.transcript(cwd, &id);
-    if target.exists() {
+    if clothes.transcript(home, cwd, &id).is_some() {
         return Err(StartError::InUse(id));
     }
-    let mut transcript = transcript(target, &id);
+    let mut transcript = transcript(clothes.new_transcript(home, cwd, &id), &id);
     transcript.fork(&path).map_err(read)?;
     Ok(Session { id, origin: Origin::Resume, transcript, source: Some((old, path)) })
 }

@@ -8,7 +8,8 @@ use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 /// The terminal on standard input and output.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    before: Termios,
+    /// How it was found; nothing is read or drawn without.
+    before: Option<Termios>,
     input: io::Stdin,
     output: io::Stdout,
 }
@@ -21,7 +22,17 @@ impl Terminal {
         let mut raw = before.clone();
         cfmakeraw(&mut raw);
         tcsetattr(&input, SetArg::TCSAFLUSH, &raw)?;
-        Ok(Self { before, input, output: io::stdout() })
+        Ok(Self { before: Some(before), input, output: io::stdout() })
+    }
+
+    /// Stands for a terminal where there is none.
+    pub(crate) fn none() -> Self {
+        Self { before: None, input: io::stdin(), output: io::stdout() }
+    }
+
+    /// Tells whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.before.is_some()
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -41,19 +52,25 @@ impl Terminal {
 
     /// Writes and flushes; a terminal that is gone is no error here.
     pub(crate) fn write(&mut self, text: &str) {
+        if self.before.is_none() {
+            return;
+        }
         let mut output = self.output.lock();
         let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
     }
 
     /// Returns columns and rows, 80 by 24 when the terminal does not say.
     pub(crate) fn size(&self) -> (usize, usize) {
-        let (columns, rows) = sys::size(self.fd()).unwrap_or((0, 0));
+        let asked = self.before.as_ref().and_then(|_| sys::size(self.fd()).ok());
+        let (columns, rows) = asked.unwrap_or((0, 0));
         if columns == 0 || rows == 0 { (80, 24) } else { (usize::from(columns), usize::from(rows)) }
     }
 
     /// Puts the terminal back as it was found.
     pub(crate) fn restore(&mut self) {
-        let _ = tcsetattr(&self.input, SetArg::TCSADRAIN, &self.before);
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(&self.input, SetArg::TCSADRAIN, before);
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Plan {
     pub base: PathBuf,
     /// The provider.
     pub provider: String,
+    /// Whether the built-in agent plays its program, in that program's clothes.
+    pub played: bool,
 }
 
 /// How one promise fared.
@@ -68,6 +70,9 @@ pub enum SelftestError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The built-in agent does not play this program.
+    #[error("the built-in agent does not play `{0}`")]
+    NotPlayed(String),
 }
 
 /// Tries everything on one provider; `tell` hears of each promise as it is known.

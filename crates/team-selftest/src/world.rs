@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) other_end: OtherEnd,
     pub(crate) workspace: PathBuf,
     program: PathBuf,
+    /// Holds the program that is played, if one is.
+    bin: Option<PathBuf>,
     home: PathBuf,
     base: tempfile::TempDir,
 }
@@ -76,7 +78,8 @@ impl World {
             .map_err(io("make a directory in", &plan.base))?;
         let root = fs::canonicalize(base.path()).map_err(io("enter", base.path()))?;
         let (workspace, home) = (root.join("work"), root.join("home"));
-        let built_in = matches!(provider.program(), Program::Own(_));
+        let bin = if plan.played { Some(wear(&plan.program, provider, &root.join("bin"))?) } else { None };
+        let built_in = plan.played || matches!(provider.program(), Program::Own(_));
         let other_end = if built_in {
             OtherEnd::BuiltIn(root.clone())
         } else {
@@ -113,7 +116,7 @@ impl World {
             fs::write(&path, text).map_err(io("write", &path))?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(io("protect", &path))?;
         }
-        Ok(Self { provider, other_end, workspace, program: plan.program.clone(), home, base })
+        Ok(Self { provider, other_end, workspace, program: plan.program.clone(), bin, home, base })
     }
 
     /// Everything is made below it.
@@ -132,6 +135,11 @@ impl World {
         }
         if std::env::var_os("TERM").is_none_or(|it| it == "dumb") {
             command.env("TERM", "xterm-256color");
+        }
+        if let Some(bin) = &self.bin {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let all = std::iter::once(bin.clone()).chain(std::env::split_paths(&path));
+            command.env("PATH", std::env::join_paths(all).unwrap_or(path.clone()));
         }
         command
     }
@@ -229,6 +237,23 @@ impl World {
         }
         Some(found)
     }
+}
+
+/// Makes the built-in agent be found under the name of a provider's program, in a directory of its own.
+fn wear(program: &Path, provider: &dyn Provider, bin: &Path) -> Result<PathBuf, SelftestError> {
+    let agent = team_provider::providers().iter().find_map(|it| match it.provider()?.program() {
+        Program::Own(word) => Some(word),
+        Program::Named(_) => None,
+    });
+    let name = provider.program().file_name();
+    let mut command = Command::new(program);
+    command.args(agent).arg("--wear").arg(bin).arg(name).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().map_err(|source| SelftestError::Io {
+        doing: "run",
+        path: program.to_owned(),
+        source,
+    })?;
+    if output.status.success() { Ok(bin.to_owned()) } else { Err(SelftestError::NotPlayed(name.to_owned())) }
 }
 
 impl Drop for World {

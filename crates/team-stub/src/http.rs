@@ -1,4 +1,4 @@
-//! As much of an HTTP/1.1 server as a stub on loopback needs.
+//! As much of an HTTP/1.1 server as a program on loopback needs.
 //!
 //! Knows requests, replies and streams of server-sent events on one connection. Must not know what is asked.
 //! Written here and not taken from a server crate because the tests turn on things those hide: each event is on
@@ -17,29 +17,32 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// One request, wholly read.
 #[derive(Debug)]
-pub(crate) struct HttpRequest {
-    pub(crate) method: String,
+pub struct HttpRequest {
+    /// What is to be done: `GET` and the like.
+    pub method: String,
     /// The path with its query.
-    pub(crate) target: String,
+    pub target: String,
     /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    /// What came with it.
+    pub body: Vec<u8>,
 }
 
 impl HttpRequest {
     /// Returns the path without its query.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         self.target.split(['?', '#']).next().unwrap_or_default()
     }
 
     /// Returns the first header of that name (lower case).
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// One connection of a client.
-pub(crate) struct Connection<'a> {
+#[derive(Debug)]
+pub struct Connection<'a> {
     stream: TcpStream,
     /// Read, but not yet used.
     pending: Vec<u8>,
@@ -48,13 +51,14 @@ pub(crate) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    pub(crate) fn new(stream: TcpStream, closing: &'a AtomicBool) -> io::Result<Self> {
+    /// Takes a connection; it ends early once `closing` is set.
+    pub fn new(stream: TcpStream, closing: &'a AtomicBool) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self { stream, pending: Vec::new(), closing, head_only: false })
     }
 
     /// Reads the next request, or `None` when the peer has closed the connection.
-    pub(crate) fn next_request(&mut self) -> io::Result<Option<HttpRequest>> {
+    pub fn next_request(&mut self) -> io::Result<Option<HttpRequest>> {
         self.stream.set_read_timeout(None)?;
         let head_len = loop {
             if let Some(end) = find(&self.pending, b"\r\n\r\n") {
@@ -85,7 +89,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Answers with a whole body.
-    pub(crate) fn reply(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
+    pub fn reply(&mut self, status: u16, headers: &[(&str, &str)], body: &[u8]) -> io::Result<()> {
         let head = head(status, headers);
         let mut bytes = format!("{head}content-length: {}\r\n\r\n", body.len()).into_bytes();
         if !self.head_only {
@@ -95,7 +99,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Begins an answer that is a stream of server-sent events.
-    pub(crate) fn events(&mut self, headers: &[(&str, &str)]) -> io::Result<Events<'_, 'a>> {
+    pub fn events(&mut self, headers: &[(&str, &str)]) -> io::Result<Events<'_, 'a>> {
         let mut head = head(200, headers);
         head.push_str("content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n");
         head.push_str("transfer-encoding: chunked\r\n\r\n");
@@ -104,7 +108,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Waits, but fails as soon as the peer hangs up or the stub is shut down.
-    pub(crate) fn pause(&mut self, time: Duration) -> io::Result<()> {
+    pub fn pause(&mut self, time: Duration) -> io::Result<()> {
         let end = Instant::now() + time;
         loop {
             if self.closing.load(Ordering::SeqCst) {
@@ -183,13 +187,14 @@ impl<'a> Connection<'a> {
 }
 
 /// An answer under way, event by event.
-pub(crate) struct Events<'c, 'a> {
+#[derive(Debug)]
+pub struct Events<'c, 'a> {
     connection: &'c mut Connection<'a>,
 }
 
 impl Events<'_, '_> {
     /// Writes one event, unnamed where the name is empty; it is on the wire when this returns.
-    pub(crate) fn event(&mut self, name: &str, data: &str) -> io::Result<()> {
+    pub fn event(&mut self, name: &str, data: &str) -> io::Result<()> {
         let name = if name.is_empty() { String::new() } else { format!("event: {name}\n") };
         let event = format!("{name}data: {data}\n\n");
         let chunk = format!("{:x}\r\n{event}\r\n", event.len());
@@ -197,12 +202,12 @@ impl Events<'_, '_> {
     }
 
     /// See [`Connection::pause`].
-    pub(crate) fn pause(&mut self, time: Duration) -> io::Result<()> {
+    pub fn pause(&mut self, time: Duration) -> io::Result<()> {
         self.connection.pause(time)
     }
 
     /// Ends the stream.
-    pub(crate) fn end(self) -> io::Result<()> {
+    pub fn end(self) -> io::Result<()> {
         self.connection.stream.write_all(b"0\r\n\r\n")
     }
 }
@@ -216,7 +221,9 @@ fn head(status: u16, headers: &[(&str, &str)]) -> String {
 fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
+        204 => "No Content",
         400 => "Bad Request",
+        401 => "Unauthorized",
         404 => "Not Found",
         429 => "Too Many Requests",
         500 => "Internal Server Error",

@@ -23,7 +23,7 @@
 mod anthropic;
 mod chat;
 mod gemini;
-mod http;
+pub mod http;
 mod openai;
 mod script;
 

@@ -152,6 +152,23 @@ impl TestWorkspace {
         self.set("PATH", joined)
     }
 
+    /// Makes the built-in agent be found under the name of a program that it plays, before all others; returns its
+    /// home, in which it keeps the logs and control files of all that are started so.
+    ///
+    /// # Panics
+    /// When it cannot play that program.
+    pub fn wear(&mut self, program: &str) -> PathBuf {
+        let directory = self.root().join("worn");
+        let mut command = self.command(&self.program);
+        command.arg("fake-agent").arg("--wear").arg(&directory).arg(program);
+        let output = self.finish_run(&mut command, None);
+        assert_eq!(output.code, Some(0), "`{command:?}`:\n{}", output.snapshot());
+        if !env::split_paths(&self.variables["PATH".as_ref() as &OsStr]).any(|it| it == directory) {
+            self.path_first(&directory);
+        }
+        directory.join("fake-home")
+    }
+
     /// Sets how long one call may take.
     pub fn deadline(&mut self, deadline: Duration) -> &mut Self {
         self.deadline = deadline;

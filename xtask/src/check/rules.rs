@@ -180,7 +180,8 @@ pub(crate) const RULES: &[Rule] = &[
 pub(crate) const EDGES: &[(&str, &[&str])] = &[
     ("team-agent", &["team-engine", "team-fake", "team-mcp", "team-model", "team-selftest", "team-spec"]),
     ("team-engine", &["team-journal", "team-model", "team-provider", "team-spec", "team-tmux"]),
-    ("team-fake", &[]),
+    // Its HTTP server, for clothes whose program has one; nothing of the model.
+    ("team-fake", &["team-stub"]),
     ("team-journal", &[]),
     ("team-mcp", &[]),
     ("team-model", &[]),

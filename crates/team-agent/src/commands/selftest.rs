@@ -14,10 +14,12 @@ use crate::ui::Ui;
 /// Try what must hold for an agent program
 ///
 /// Makes a team of one agent in a directory and home of its own and removes them again. No account and no network are
-/// needed: the built-in agent plays a program, or with `--real` the installed program talks to a model of ours.
+/// needed: the built-in agent is tried as itself and in the clothes of each program that it can play, or with `--real`
+/// the installed programs talk to a model of ours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   team-agent selftest
+  team-agent selftest --provider claude
   team-agent selftest --real --provider claude")]
 pub(crate) struct SelftestArgs {
     /// Only this provider
@@ -42,10 +44,12 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SelftestArgs) -> Result<u8,
     let base = team_engine::workspace::state_root().map_err(team_engine::EngineError::from)?;
     let mut checks = Vec::new();
     for provider in providers {
+        let played = !args.real && plays(&provider);
         if !ui.is_json() {
-            ui.line(&format!("{provider}:"));
+            let how = if played { ", played by the built-in agent" } else { "" };
+            ui.line(&format!("{provider}{how}:"));
         }
-        let plan = Plan { program: program.clone(), base: base.clone(), provider };
+        let plan = Plan { program: program.clone(), base: base.clone(), provider, played };
         let mut tell = |check: &Check| {
             if !ui.is_json() {
                 ui.line(&line(check));
@@ -63,11 +67,19 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SelftestArgs) -> Result<u8,
     Ok(ui.answer(&Selftest { checks }, failure.as_ref(), |_| {}))
 }
 
+/// Whether the built-in agent can play the program of a provider.
+fn plays(provider: &str) -> bool {
+    team_fake::clothes().contains(&provider)
+}
+
 /// Which providers are tried.
 fn providers(args: &SelftestArgs) -> Result<Vec<String>, CliError> {
     let all = team_engine::ops::programs();
     let Some(name) = &args.provider else {
-        let wanted = all.iter().filter(|it| it.own != args.real && it.installed);
+        let tried = |own: bool, installed: bool, name: &str| {
+            if args.real { !own && installed } else { own || plays(name) }
+        };
+        let wanted = all.iter().filter(|it| tried(it.own, it.installed, it.name));
         let wanted: Vec<String> = wanted.map(|it| it.name.to_owned()).collect();
         if wanted.is_empty() {
             return Err(CliError::new(ErrorKind::Environment, "no_program", "no agent program is installed")
@@ -82,13 +94,13 @@ fn providers(args: &SelftestArgs) -> Result<Vec<String>, CliError> {
             format!("there is: {}", names.join(", ")),
         ));
     };
-    if !found.own && !args.real {
+    if !found.own && !args.real && !plays(found.name) {
         return Err(CliError::usage(
-            format!("`{name}` is a program of its own"),
+            format!("the built-in agent does not play `{name}`"),
             format!("try the installed one: `team-agent selftest --real --provider {name}`"),
         ));
     }
-    if !found.installed {
+    if args.real && !found.installed {
         let message = format!("the program of `{name}` is not on the PATH");
         return Err(CliError::new(ErrorKind::Environment, "no_program", message)
             .with_hint("run `team-agent doctor` to see what is installed"));

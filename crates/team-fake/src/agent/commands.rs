@@ -102,8 +102,10 @@ impl Agent {
             }
             Command::Limit(text) => {
                 self.knobs.limit = text.as_deref().map(super::turns::limit_text);
-                if let Some(text) = self.knobs.limit.clone().filter(|_| self.turn.is_some()) {
-                    self.fail_now("rate_limit", &text);
+                match self.knobs.limit.clone() {
+                    Some(text) if self.turn.is_some() => self.fail_now("rate_limit", &text),
+                    Some(_) => {}
+                    None => self.limit_is_over(),
                 }
             }
             Command::McpDelay(time) => self.knobs.mcp_delay = time,
@@ -143,7 +145,10 @@ impl Agent {
         if let Some(word) = std::env::args().nth(1).filter(|it| it == "fake-agent") {
             argv.push(word);
         }
-        let id = uuid::Uuid::new_v4().to_string();
+        if !matches!(self.clothes.name(), "fake-agent") {
+            argv.extend(["--as".to_owned(), self.clothes.name().to_owned()]);
+        }
+        let id = self.clothes.new_id();
         self.logs.event("second_session", json!({"session": id}));
         argv.extend(["--nested-session-start".to_owned(), id]);
         if let Some(settings) = self.args.settings.clone() {
@@ -155,7 +160,7 @@ impl Agent {
     fn start_loose(&mut self, what: &'static str, argv: Vec<String>) {
         let started = Process::start(Start {
             argv,
-            env: self.child_env(),
+            env: self.child_env(false),
             scrub: false,
             cwd: self.cwd.as_ref(),
             keep_stdin: false,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Agent, Phase, Timer};
+use crate::clothes::Moment;
 use crate::dialog::{self, Dialog, Kind};
 use crate::input::Event;
 use crate::settings::Answer;
@@ -33,10 +34,10 @@ impl Agent {
     /// Opens a dialog as a control line wants it.
     pub(super) fn open_dialog(&mut self, kind: Kind, detail: &str) {
         match (kind, detail) {
-            (Kind::Permission, "quiet") => self.show(Dialog::new(kind, "Bash(touch made-by-fake)")),
+            (Kind::Permission, "quiet") => self.show(self.clothes.dialog(kind, "Bash(touch made-by-fake)")),
             (Kind::Permission, _) => self.ask_from_outside(),
             (Kind::Limit, _) => match detail.strip_prefix("quiet") {
-                Some(text) => self.show(Dialog::new(kind, &super::turns::limit_text(text.trim()))),
+                Some(text) => self.show(self.clothes.dialog(kind, &super::turns::limit_text(text.trim()))),
                 None => self.fail_now("rate_limit", &super::turns::limit_text(detail)),
             },
             (_, "") => {
@@ -47,9 +48,9 @@ impl Agent {
                     Kind::Hooks => "1 hook is new or changed.".to_owned(),
                     _ => "earlier conversation".to_owned(),
                 };
-                self.show(Dialog::new(kind, &default));
+                self.show(self.clothes.dialog(kind, &default));
             }
-            _ => self.show(Dialog::new(kind, detail)),
+            _ => self.show(self.clothes.dialog(kind, detail)),
         }
     }
 
@@ -76,7 +77,7 @@ impl Agent {
             self.begin_tool(tool, input);
         }
         let fields = json!({"tool_name": tool, "tool_input": input, "permission_suggestions": []});
-        let batch = self.fire("PermissionRequest", fields);
+        let batch = self.fire(Moment::PermissionAsked, fields);
         self.next_child += 1;
         let id = self.next_child;
         let shown = input.to_string();
@@ -92,7 +93,7 @@ impl Agent {
     pub(super) fn show_permission(&mut self, id: u64) {
         let Some(permission) = self.permission.as_mut().filter(|it| it.id == id && !it.shown) else { return };
         permission.shown = true;
-        let dialog = Dialog::new(Kind::Permission, &permission.detail);
+        let dialog = self.clothes.dialog(Kind::Permission, &permission.detail);
         self.show(dialog);
     }
 
@@ -110,8 +111,9 @@ impl Agent {
         }
     }
 
-    fn settle_permission(&mut self, text: &str, allowed: bool) {
+    pub(super) fn settle_permission(&mut self, text: &str, allowed: bool) {
         let Some(permission) = self.permission.take() else { return };
+        self.fire(Moment::PermissionSettled, json!({"allowed": allowed}));
         if let Some(batch) = permission.batch {
             self.drop_batch(batch);
         }
@@ -141,9 +143,12 @@ impl Agent {
             dialog::Answer::Refused => self.logs.event("dialog_refused", json!({"kind": kind.name()})),
         }
         self.dialogs.pop_front();
+        let number = if let dialog::Answer::Picked(number, _) = &answer { *number } else { 0 };
+        self.clothes.picked(kind, number, self.home.records(), &self.cwd);
         match kind {
             Kind::Permission if refused => self.interrupt(true),
             Kind::Permission => self.settle_permission("", true),
+            Kind::Limit if self.manners.asks_at_limit && answer.is(1) => self.try_again_at_limit(),
             _ if refused && self.phase == Phase::Starting && kind.refusal_ends() => self.end(1, "other"),
             _ => self.ready_if_clear(),
         }

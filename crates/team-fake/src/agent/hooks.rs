@@ -7,70 +7,76 @@ use serde_json::{Value, json};
 
 use super::{Agent, Phase, Role, Timer};
 use crate::child::{Process, Start};
+use crate::clothes::{Moment, Scene};
 use crate::settings::{Answer, Hook};
 use crate::watch::Change;
 
 /// Hooks of one event that somebody waits for.
 #[derive(Debug)]
 pub(super) struct Batch {
-    event: &'static str,
+    moment: Moment,
     remaining: usize,
     answers: Vec<Answer>,
 }
 
 impl Agent {
-    /// Runs the hooks of an event. Returns the batch to wait for, or nothing when none holds it up.
-    pub(super) fn fire(&mut self, event: &'static str, fields: Value) -> Option<u64> {
+    /// Tells a moment and runs its hooks. Returns the batch to wait for, or nothing when none holds it up.
+    pub(super) fn fire(&mut self, moment: Moment, fields: Value) -> Option<u64> {
+        let calls = self.clothes.calls(moment, fields, &self.scene(moment));
         if !self.knobs.switches.hooks {
             return None;
         }
-        let hooks = self.settings.hooks(event).to_vec();
-        if hooks.is_empty() {
-            return None;
-        }
-        let input = self.hook_input(event, fields).to_string();
         // Children and batches share one counter.
         self.next_child += 1;
         let batch = self.next_child;
         let mut remaining = 0;
-        for hook in hooks {
-            let waited_for = !hook.in_background();
-            if self.start_hook(event, hook, waited_for.then_some(batch), &input) && waited_for {
-                remaining += 1;
+        for call in calls {
+            let input = call.input.to_string();
+            for hook in self.settings.hooks(call.event).to_vec() {
+                let waited_for = call.waits && !hook.in_background();
+                let waits = waited_for.then_some(batch);
+                if self.start_hook((moment, call.event), hook, waits, &input) && waited_for {
+                    remaining += 1;
+                }
             }
         }
         if remaining == 0 {
             return None;
         }
-        self.batches.insert(batch, Batch { event, remaining, answers: Vec::new() });
+        self.batches.insert(batch, Batch { moment, remaining, answers: Vec::new() });
         Some(batch)
     }
 
-    fn hook_input(&self, event: &str, fields: Value) -> Value {
+    /// What is known at a moment.
+    fn scene(&self, moment: Moment) -> Scene<'_> {
         // A fork's first hook still names what it was made from.
-        let source = self.source.as_ref().filter(|_| event == "SessionStart");
+        let source = self.source.as_ref().filter(|_| moment == Moment::SessionStart);
         let (session, transcript) = match source {
             Some((session, path)) => (session.as_str(), path),
             None => (self.session.as_str(), &self.transcript.path),
         };
-        let mut input = json!({
-            "session_id": session, "transcript_path": transcript, "cwd": self.cwd,
-            "permission_mode": self.args.permission_mode.as_deref().unwrap_or("default"),
-            "hook_event_name": event,
-        });
-        if let Some(turn) = &self.turn {
-            input["prompt_id"] = turn.prompt_id.clone().into();
+        let turn = self.turn.as_ref();
+        Scene {
+            session,
+            transcript,
+            cwd: &self.cwd,
+            permission_mode: self.args.permission_mode.as_deref().unwrap_or("default"),
+            prompt_id: turn.map(|it| it.prompt_id.as_str()),
+            prompt: turn.map(|it| it.prompt.as_str()),
+            said: turn.and_then(|it| it.said.as_deref()),
         }
-        if let (Some(input), Value::Object(fields)) = (input.as_object_mut(), fields) {
-            input.extend(fields);
-        }
-        input
     }
 
-    fn start_hook(&mut self, event: &'static str, hook: Hook, batch: Option<u64>, input: &str) -> bool {
+    fn start_hook(
+        &mut self,
+        (moment, event): (Moment, &'static str),
+        hook: Hook,
+        batch: Option<u64>,
+        input: &str,
+    ) -> bool {
         let started = Process::start(Start {
             argv: hook.argv(),
-            env: self.child_env(),
+            env: self.child_env(false),
             scrub: false,
             cwd: self.cwd.as_ref(),
             keep_stdin: false,
@@ -83,7 +89,7 @@ impl Agent {
                     json!({"hook": event, "pid": process.pid(), "waited_for": batch.is_some()}),
                 );
                 let timeout = hook.timeout();
-                let id = self.adopt(process, Role::Hook { event, batch, hook: Box::new(hook) });
+                let id = self.adopt(process, Role::Hook { moment, event, batch, hook: Box::new(hook) });
                 self.timer(timeout, Timer::HookTimeout(id));
                 true
             }
@@ -94,16 +100,12 @@ impl Agent {
         }
     }
 
-    /// What every child learns about the session.
-    pub(super) fn child_env(&self) -> Vec<(String, String)> {
-        [
-            ("CLAUDECODE", "1"),
-            ("CLAUDE_CODE_SESSION_ID", self.session.as_str()),
-            ("CLAUDE_PROJECT_DIR", self.cwd.as_str()),
-            ("FAKE_HOME", &self.home.root().to_string_lossy()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec()
+    /// What every child learns about the session; `nested` are shells of the model.
+    pub(super) fn child_env(&self, nested: bool) -> Vec<(String, String)> {
+        let scene = self.scene(Moment::TurnOver);
+        let own = ("FAKE_HOME", self.home.root().to_string_lossy().into_owned());
+        let all = self.clothes.child_env(&scene, nested).into_iter().chain([own]);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     pub(super) fn hook_timed_out(&mut self, child: u64) {
@@ -115,7 +117,7 @@ impl Agent {
 
     pub(super) fn hook_ended(
         &mut self,
-        event: &'static str,
+        (moment, event): (Moment, &'static str),
         batch: Option<u64>,
         hook: &Hook,
         code: i32,
@@ -132,8 +134,8 @@ impl Agent {
             }
             return;
         }
-        let answer = Answer::read(code, &process.out, &process.err);
-        if event == "SessionStart" {
+        let answer = self.clothes.answer(event, code, &process.out, &process.err);
+        if moment == Moment::SessionStart {
             self.watch(&answer.watch);
             if let Some(context) = &answer.context {
                 self.logs.event("context", json!({"hook": event, "text": context}));
@@ -151,14 +153,14 @@ impl Agent {
     }
 
     fn batch_ended(&mut self, id: u64, batch: &Batch) {
-        match batch.event {
-            "SessionEnd" => {
+        match batch.moment {
+            Moment::SessionEnd => {
                 if let Phase::Ending(code) = self.phase {
                     self.phase = Phase::Over(code);
                 }
             }
-            "PermissionRequest" => self.permission_hook_answered(id, &batch.answers),
-            event => self.turn_hooks_ended(id, event, &batch.answers),
+            Moment::PermissionAsked => self.permission_hook_answered(id, &batch.answers),
+            moment => self.turn_hooks_ended(id, moment, &batch.answers),
         }
     }
 
@@ -174,7 +176,7 @@ impl Agent {
 
     pub(super) fn fire_session_start(&mut self, source: &str) {
         let model = self.transcript.model.clone();
-        self.fire("SessionStart", json!({"source": source, "model": model}));
+        self.fire(Moment::SessionStart, json!({"source": source, "model": model}));
         self.source = None;
     }
 
@@ -201,7 +203,7 @@ impl Agent {
             let watched = self.bells.iter().any(|it| change.path == *it || change.path.parent() == Some(it));
             if watched {
                 self.logs.event("bell", json!({"path": change.path, "change": change.event}));
-                self.fire("FileChanged", json!({"file_path": change.path, "event": change.event}));
+                self.fire(Moment::FileChanged, json!({"file_path": change.path, "event": change.event}));
             }
         }
     }

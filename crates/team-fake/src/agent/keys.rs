@@ -6,9 +6,11 @@ use serde_json::json;
 
 use super::queue::Source;
 use super::{Agent, Phase, Timer};
+use crate::clothes::Moment;
 use crate::composer::Composer;
-use crate::dialog::{Dialog, Kind};
+use crate::dialog::Kind;
 use crate::input::Event;
+use crate::transcript::Transcript;
 
 /// Silence that makes a lone ESC byte the Escape key.
 const ESCAPE_SILENCE: Duration = Duration::from_millis(50);
@@ -65,7 +67,7 @@ impl Agent {
         }
         match event {
             Event::Char(char) => self.composer.insert(char.encode_utf8(&mut [0; 4])),
-            Event::Paste(bytes) => self.composer.paste(&String::from_utf8_lossy(&bytes)),
+            Event::Paste(bytes) => self.paste(&String::from_utf8_lossy(&bytes)),
             Event::Newline => self.composer.insert("\n"),
             Event::Tab => self.composer.insert("\t"),
             Event::Backspace => self.composer.backspace(),
@@ -90,6 +92,12 @@ impl Agent {
         }
     }
 
+    /// Puts a text into the box.
+    pub(super) fn paste(&mut self, text: &str) {
+        let clothes = &self.clothes;
+        self.composer.paste(text, |text, number| clothes.label(text, number));
+    }
+
     fn quit_key(&mut self, now: Instant) {
         if self.last_quit_key.is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
             self.end(0, "prompt_input_exit");
@@ -100,7 +108,11 @@ impl Agent {
 
     /// Stops the turn; twice without one empties the box.
     fn escape(&mut self, now: Instant) {
-        if self.turn.is_some() {
+        let again = self.last_escape.is_some_and(|it| now.duration_since(it) < QUIT_WINDOW);
+        if self.turn.is_some() && self.manners.escapes_twice && !again {
+            self.last_escape = Some(now);
+        } else if self.turn.is_some() {
+            self.last_escape = None;
             self.interrupt(false);
         } else if self.last_escape.take().is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
             self.composer.clear();
@@ -133,7 +145,7 @@ impl Agent {
         if self.knobs.switches.tabs {
             text = text.replace('\t', "    ");
         }
-        if let Some(command) = text.strip_prefix('!') {
+        if let Some(command) = text.strip_prefix('!').filter(|_| self.manners.shell_mode) {
             self.shell_mode(command.trim());
         } else if let Some(command) = slash_command(&text) {
             self.slash(command, &text);
@@ -181,22 +193,29 @@ impl Agent {
             "compact" => self.compact(),
             "clear" => self.clear_session(),
             "mcp" if text.trim_start().starts_with("/mcp reconnect") => self.servers_on(),
-            "cost" | "model" => self.show(Dialog::new(Kind::Custom, &format!("/{command}|Close"))),
+            "cost" | "model" => self.show(self.clothes.dialog(Kind::Custom, &format!("/{command}|Close"))),
             _ => self.view.say(&format!("Unknown command: /{command}")),
         }
     }
 
     /// Goes on under a new session id, with nothing remembered.
     fn clear_session(&mut self) {
-        self.fire("SessionEnd", json!({"reason": "clear"}));
-        self.session = uuid::Uuid::new_v4().to_string();
-        let path = self.home.transcript(&self.cwd, &self.session);
-        let model = self.transcript.model.clone();
-        self.transcript = crate::transcript::Transcript::new(path, &self.session, &self.cwd, &model);
-        self.logs.event("cleared", json!({"session": self.session}));
+        self.fire(Moment::SessionEnd, json!({"reason": "clear"}));
+        self.use_session(self.clothes.new_id(), "clear");
         self.view.clear();
         self.composer = Composer::default();
-        self.fire_session_start("clear");
+    }
+
+    /// Goes on under this session id; tells it with the reason.
+    pub(super) fn use_session(&mut self, id: String, why: &str) {
+        self.session = id;
+        let path = self.clothes.new_transcript(self.home.records(), &self.cwd, &self.session);
+        let model = self.transcript.model.clone();
+        let clothes = self.clothes.clone();
+        self.transcript = Transcript::new(clothes, path, &self.session, &self.cwd, &model);
+        self.logs.event("cleared", json!({"session": self.session}));
+        self.transcript.opened(false);
+        self.fire_session_start(why);
     }
 }
 

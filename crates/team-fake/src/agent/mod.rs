@@ -5,6 +5,8 @@ mod commands;
 mod dialogs;
 mod hooks;
 mod keys;
+mod limits;
+mod outside;
 mod queue;
 mod servers;
 mod status;
@@ -32,16 +34,16 @@ use self::wake::{Signals, Token};
 use crate::args::Args;
 use crate::child::Process;
 use crate::clock;
+use crate::clothes::{Manners, Moment, Receiver, Worn};
 use crate::composer::Composer;
 use crate::control::{Command, ControlFile};
 use crate::dialog::{Dialog, Kind};
 use crate::input::Parser;
 use crate::logs::Logs;
-use crate::mcp::ServerConfig;
 use crate::place::Home;
 use crate::screen::Screen;
 use crate::settings::{Hook, Settings};
-use crate::setup::Origin;
+use crate::setup::{Given, Origin};
 use crate::term::Terminal;
 use crate::transcript::Transcript;
 use crate::watch::{Change, SETTLE, Watcher};
@@ -56,8 +58,9 @@ pub(crate) struct Parts {
     pub(crate) origin: Origin,
     pub(crate) transcript: Transcript,
     pub(crate) source: Option<(String, PathBuf)>,
-    pub(crate) settings: Settings,
-    pub(crate) servers: BTreeMap<String, ServerConfig>,
+    pub(crate) clothes: Worn,
+    pub(crate) given: Given,
+    pub(crate) wire: Receiver,
     pub(crate) logs: Logs,
     pub(crate) watcher: Watcher,
     pub(crate) control: ControlFile,
@@ -119,7 +122,7 @@ enum Timer {
 /// What a child is for.
 #[derive(Debug)]
 enum Role {
-    Hook { event: &'static str, batch: Option<u64>, hook: Box<Hook> },
+    Hook { moment: Moment, event: &'static str, batch: Option<u64>, hook: Box<Hook> },
     Server(String),
     Shell(u64),
     Loose(&'static str),
@@ -128,6 +131,7 @@ enum Role {
 /// The program.
 #[derive(Debug)]
 pub(crate) struct Agent {
+    clothes: Worn,
     args: Args,
     home: Home,
     cwd: String,
@@ -135,6 +139,9 @@ pub(crate) struct Agent {
     origin: Origin,
     source: Option<(String, PathBuf)>,
     settings: Settings,
+    questions: Vec<(Kind, String)>,
+    wire: Receiver,
+    wire_open: bool,
     logs: Logs,
     watcher: Watcher,
     bells: Vec<PathBuf>,
@@ -167,14 +174,17 @@ pub(crate) struct Agent {
     permission: Option<Permission>,
     started_at: u64,
     last_status: Value,
+    last_title: String,
+    manners: Manners,
 }
 
 impl Agent {
     pub(crate) fn new(parts: Parts) -> io::Result<Self> {
         let bell = std::env::var("FAKE_BELL_DELAY_MS").ok().and_then(|it| it.parse().ok()).unwrap_or(0);
-        let servers = parts.servers.into_iter().map(|(name, it)| (name, Server::new(it, &parts.cwd)));
+        let manners = parts.clothes.manners();
+        let servers = parts.given.servers.into_iter().map(|(name, it)| (name, Server::new(it, &parts.cwd)));
         Ok(Self {
-            view: View::new(&parts.cwd, &parts.session),
+            view: View::new(&*parts.clothes, &parts.cwd, &parts.session),
             servers: servers.collect(),
             commands: Queue::new(parts.script),
             args: parts.args,
@@ -183,13 +193,16 @@ impl Agent {
             session: parts.session,
             origin: parts.origin,
             source: parts.source,
-            settings: parts.settings,
+            settings: parts.given.settings,
+            questions: parts.given.questions,
+            wire: parts.wire,
+            wire_open: true,
             logs: parts.logs,
             watcher: parts.watcher,
             bells: Vec::new(),
             control: parts.control,
+            terminal_open: parts.terminal.is_there(),
             terminal: parts.terminal,
-            terminal_open: true,
             parser: Parser::default(),
             composer: Composer::default(),
             stash: None,
@@ -198,7 +211,7 @@ impl Agent {
             last_escape: None,
             screen: Screen::default(),
             knobs: Knobs {
-                eat_enter: Duration::ZERO,
+                eat_enter: manners.eat_enter,
                 late_receipt: Duration::ZERO,
                 answer_after: Duration::from_millis(5),
                 bell_delay: Duration::from_millis(bell),
@@ -208,7 +221,7 @@ impl Agent {
                 limit: None,
                 switches: Switches {
                     hooks: true,
-                    ignore_signals: false,
+                    ignore_signals: manners.ignores_signals,
                     tabs: false,
                     mcp: true,
                     allow_shell: std::env::var_os("FAKE_ALLOW_SHELL").is_some_and(|it| it == "1"),
@@ -229,6 +242,9 @@ impl Agent {
             permission: None,
             started_at: clock::wall_ms(),
             last_status: Value::Null,
+            last_title: String::new(),
+            manners,
+            clothes: parts.clothes,
         })
     }
 
@@ -238,7 +254,10 @@ impl Agent {
         self.view.bracket = true;
         if self.origin == Origin::Picker {
             let detail = self.args.resume.clone().unwrap_or_default();
-            self.show(Dialog::new(Kind::Resume, &detail));
+            self.show(self.clothes.dialog(Kind::Resume, &detail));
+        }
+        for (kind, detail) in std::mem::take(&mut self.questions) {
+            self.show(self.clothes.dialog(kind, &detail));
         }
         self.read_control();
         self.obey();
@@ -268,6 +287,7 @@ impl Agent {
         self.phase = Phase::Running;
         self.draw();
         self.write_status();
+        self.transcript.opened(self.origin == Origin::Resume);
         let source = if self.origin == Origin::Resume { "resume" } else { "startup" };
         self.fire_session_start(source);
         for name in self.servers.keys().cloned().collect::<Vec<_>>() {
@@ -291,6 +311,7 @@ impl Agent {
             Token::Terminal => self.read_terminal(),
             Token::Signal => self.take_signals(),
             Token::Files => self.read_files(),
+            Token::Wire => self.read_wire(),
             Token::Child(id, pipe) => {
                 let Some((process, role)) = self.children.get_mut(&id) else { return };
                 process.service(pipe);
@@ -370,7 +391,9 @@ impl Agent {
             }
             let Some((process, role)) = self.children.remove(&id) else { continue };
             match role {
-                Role::Hook { event, batch, hook } => self.hook_ended(event, batch, &hook, code, &process),
+                Role::Hook { moment, event, batch, hook } => {
+                    self.hook_ended((moment, event), batch, &hook, code, &process);
+                }
                 Role::Server(name) => self.server_ended(&name, code),
                 Role::Shell(turn) => self.shell_ended(turn, code, &process),
                 Role::Loose(what) => {
@@ -393,7 +416,7 @@ impl Agent {
             Phase::Running => {
                 self.logs.event("end", json!({"code": code, "reason": reason}));
                 self.phase = Phase::Ending(code);
-                let batch = self.fire("SessionEnd", json!({"reason": reason}));
+                let batch = self.fire(Moment::SessionEnd, json!({"reason": reason}));
                 if batch.is_none() {
                     self.phase = Phase::Over(code);
                 } else {
@@ -413,7 +436,8 @@ impl Agent {
             }
         }
         let _ = std::fs::remove_file(self.home.status());
-        let goodbye = self.view.goodbye(&self.session, self.transcript.path.exists());
+        let words = self.transcript.path.exists().then(|| self.clothes.goodbye(&self.session));
+        let goodbye = self.view.goodbye(words.as_deref());
         self.terminal.write(&goodbye);
         self.terminal.restore();
     }

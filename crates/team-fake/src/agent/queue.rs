@@ -11,6 +11,8 @@ pub(super) enum Source {
     Argument,
     Control,
     Notification,
+    /// By somebody who is connected.
+    Outside,
 }
 
 impl Source {
@@ -20,6 +22,7 @@ impl Source {
             Self::Argument => "argument",
             Self::Control => "control",
             Self::Notification => "notification",
+            Self::Outside => "outside",
         }
     }
 }
@@ -29,6 +32,8 @@ impl Source {
 pub(super) struct Queued {
     pub(super) text: String,
     pub(super) source: Source,
+    /// The id that its prompt is to have.
+    pub(super) id: Option<String>,
 }
 
 /// A directive that waits for a sender.
@@ -42,13 +47,18 @@ pub(super) struct Armed {
 impl Agent {
     /// Takes a text for the model: now, or after what runs.
     pub(super) fn submit(&mut self, text: &str, source: Source) {
+        self.submit_as(text, source, None);
+    }
+
+    /// The same under an id that was chosen elsewhere.
+    pub(super) fn submit_as(&mut self, text: &str, source: Source, id: Option<String>) {
         let queued = self.turn.is_some() || self.blocked();
         self.logs.submission(text, source.name(), queued);
         if queued {
             self.transcript.queue("enqueue", Some(text));
-            self.queue.push_back(Queued { text: text.to_owned(), source });
+            self.queue.push_back(Queued { text: text.to_owned(), source, id });
         } else {
-            self.start_turn(text.to_owned(), source, false);
+            self.start_turn(Queued { text: text.to_owned(), source, id }, false);
         }
         if let Some(after) = self.knobs.dialog_after_enter
             && source == Source::Typed
@@ -63,10 +73,10 @@ impl Agent {
         self.logs.submission(&text, Source::Notification.name(), busy);
         self.transcript.queue("enqueue", Some(&text));
         if busy {
-            self.queue.push_back(Queued { text, source: Source::Notification });
+            self.queue.push_back(Queued { text, source: Source::Notification, id: None });
         } else {
             self.transcript.queue("dequeue", None);
-            self.start_turn(text, Source::Notification, false);
+            self.start_turn(Queued { text, source: Source::Notification, id: None }, false);
         }
     }
 
@@ -91,7 +101,9 @@ impl Agent {
     pub(super) fn take_up_queue(&mut self) {
         for queued in std::mem::take(&mut self.queue) {
             self.transcript.queue("remove", Some(&queued.text));
-            self.transcript.queued_command(&queued.text, queued.source == Source::Notification);
+            let notification = queued.source == Source::Notification;
+            let id = queued.id.clone().unwrap_or_else(|| self.clothes.new_id());
+            self.transcript.queued_command(&queued.text, &id, notification);
             if queued.source != Source::Notification {
                 self.view.say(&format!("> {}", queued.text));
             }
@@ -114,7 +126,7 @@ impl Agent {
             if !self.composer.is_empty() {
                 self.composer.insert("\n");
             }
-            self.composer.paste(&queued.text);
+            self.paste(&queued.text);
         }
     }
 }

@@ -46,7 +46,7 @@ impl Agent {
             .into_iter()
             .filter_map(|it| Some((it.to_owned(), std::env::var(it).ok()?)))
             .collect();
-        env.extend(self.child_env());
+        env.extend(self.child_env(false));
         let Some(server) = self.servers.get_mut(name) else { return };
         if !self.knobs.switches.mcp {
             server.client.state = State::Off;
@@ -165,7 +165,7 @@ impl Agent {
     pub(super) fn call_tool(&mut self, tool: &str, arguments: &Value, tool_use: &str) -> Called {
         let (wanted, tool) = match tool.strip_prefix("mcp__").and_then(|it| it.split_once("__")) {
             Some((server, tool)) => (Some(server), tool),
-            None => (None, tool),
+            None => (None, tool.strip_prefix(self.clothes.tool_prefix()).unwrap_or(tool)),
         };
         let fits = |name: &str| wanted.is_none_or(|it| it == name);
         if self.servers.iter().any(|(name, it)| fits(name) && it.client.state == State::Starting) {

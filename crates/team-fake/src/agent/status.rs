@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, Phase, Role};
 use crate::clock;
+use crate::clothes::Doing;
 use crate::dialog::Kind;
 use crate::logs::replace;
 
@@ -24,12 +25,27 @@ impl Agent {
         }
     }
 
+    /// Says in the window's title what it is doing, if its program does.
+    fn write_title(&mut self, status: &str) {
+        let doing = match status {
+            "idle" => Doing::Idle,
+            "busy" => Doing::Working,
+            _ => Doing::Asking,
+        };
+        let title = self.clothes.title(doing, &self.cwd);
+        if let Some(title) = title.filter(|it| *it != self.last_title) {
+            self.terminal.write(&format!("\x1b]0;{title}\x07"));
+            self.last_title = title;
+        }
+    }
+
     /// Rewrites the status file when something in it has changed.
     pub(super) fn write_status(&mut self) {
         if self.phase != Phase::Running {
             return;
         }
         let (status, waiting_for) = self.status();
+        self.write_title(status);
         let servers: Vec<Value> = self
             .servers
             .iter()
@@ -49,7 +65,7 @@ impl Agent {
         let ready = self.servers.values().map(|it| it.client.state.name()).next().unwrap_or("off");
         let mut record = json!({
             "pid": std::process::id(), "sessionId": self.session, "cwd": self.cwd, "startedAt": self.started_at,
-            "procStart": process_start(), "version": crate::version(), "kind": "interactive", "status": status,
+            "procStart": process_start(), "version": crate::version(&*self.clothes), "kind": "interactive", "status": status,
             "mcp": ready, "mcpServers": servers, "children": children,
             "transcript": self.transcript.path, "bytes": self.home.bytes(&self.session),
             "submissions": self.home.submissions(&self.session), "events": self.home.events(&self.session),

@@ -8,13 +8,14 @@ use super::servers::{Called, START_PATIENCE};
 use super::turns::{Step, Wait};
 use super::{Agent, Role, Timer};
 use crate::child::{Process, Start};
+use crate::clothes::Moment;
 use crate::directive::{self, Directive};
 
 impl Agent {
     pub(super) fn obey_directive(&mut self, directive: Directive) {
         match directive {
             Directive::Call { tool, arguments } => {
-                self.begin_tool(&tool_name(&tool), &arguments);
+                self.begin_tool(&self.tool_name(&tool), &arguments);
                 self.try_call(tool, arguments, Instant::now() + START_PATIENCE);
             }
             Directive::Busy(time) => {
@@ -63,8 +64,10 @@ impl Agent {
         self.view.say(&format!("● {tool}({shown})"));
         if let Some(turn) = &mut self.turn {
             turn.output = true;
-            turn.tool_use = Some(id);
+            turn.tool_use = Some(id.clone());
+            turn.tool = Some((tool.to_owned(), input.clone()));
         }
+        self.fire(Moment::ToolBegun, json!({"tool_name": tool, "tool_input": input, "tool_use_id": id}));
     }
 
     pub(super) fn try_call(&mut self, tool: String, arguments: Value, until: Instant) {
@@ -124,7 +127,7 @@ impl Agent {
         }
         let failed = match directive::directive(&format!("call {line}")) {
             Directive::Call { tool, arguments } => {
-                let tool_use = self.transcript.tool_use(&tool_name(&tool), &arguments);
+                let tool_use = self.transcript.tool_use(&self.tool_name(&tool), &arguments);
                 match self.call_tool(&tool, &arguments, &tool_use) {
                     Called::Waiting(..) => return,
                     Called::NotYet => format!("Error: No such tool available: {tool}"),
@@ -138,10 +141,9 @@ impl Agent {
 
     fn start_shell(&mut self, command: &str) {
         self.begin_tool("Bash", &json!({"command": command}));
-        let mut env = self.child_env();
-        env.push(("CLAUDE_CODE_CHILD_SESSION".to_owned(), "1".to_owned()));
+        let env = self.child_env(true);
         let started = Process::start(Start {
-            argv: ["/bin/sh", "-c", command].map(str::to_owned).to_vec(),
+            argv: vec![self.clothes.shell(), "-c".to_owned(), command.to_owned()],
             env,
             scrub: false,
             cwd: self.cwd.as_ref(),
@@ -175,9 +177,14 @@ impl Agent {
         let done = Step::ToolDone { text: text.to_owned(), is_error: !allowed };
         self.go_on(&Wait::Permission, Some(done));
     }
-}
 
-/// The name that a transcript gives to a tool of the team's server.
-fn tool_name(tool: &str) -> String {
-    if tool.starts_with("mcp__") { tool.to_owned() } else { format!("mcp__team_orchestrator__{tool}") }
+    /// The name that a transcript gives to a tool of the team's server.
+    fn tool_name(&self, tool: &str) -> String {
+        let prefix = self.clothes.tool_prefix();
+        if tool.starts_with("mcp__") || tool.starts_with(prefix) {
+            tool.to_owned()
+        } else {
+            format!("{prefix}{tool}")
+        }
+    }
 }

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::queue::Source;
+use super::queue::{Queued, Source};
 use super::{Agent, Phase, Timer};
 use crate::clock;
-use crate::dialog::{Dialog, Kind};
+use crate::clothes::Moment;
+use crate::dialog::Kind;
 use crate::directive::{self, Directive};
 use crate::settings::Answer;
 use crate::transcript;
@@ -33,6 +34,10 @@ pub(super) enum Step {
     },
     Answer,
     Stop,
+    /// Stands at a usage limit.
+    Limited {
+        text: String,
+    },
     Fail {
         kind: String,
         text: String,
@@ -52,6 +57,8 @@ pub(super) enum Wait {
     Server(u64),
     Shell,
     Permission,
+    /// A usage limit, until it is over.
+    Limit,
 }
 
 /// The running turn.
@@ -75,6 +82,8 @@ pub(super) struct Turn {
     pub(super) stop_active: bool,
     pub(super) stop_hooks: usize,
     pub(super) tool_use: Option<String>,
+    /// The name and input of the running tool.
+    pub(super) tool: Option<(String, Value)>,
     pub(super) contexts: Vec<String>,
     pub(super) shell: Option<u64>,
     /// The words of the limit dialog that follows.
@@ -82,7 +91,8 @@ pub(super) struct Turn {
 }
 
 impl Agent {
-    pub(super) fn start_turn(&mut self, prompt: String, source: Source, from_queue: bool) {
+    pub(super) fn start_turn(&mut self, queued: Queued, from_queue: bool) {
+        let Queued { text: prompt, source, id } = queued;
         if source != Source::Notification {
             self.view.say(&format!("> {prompt}"));
         }
@@ -92,6 +102,9 @@ impl Agent {
         }
         steps.extend([Step::SubmitHook, Step::Record]);
         self.begin(prompt, source, from_queue, steps);
+        if let (Some(turn), Some(id)) = (&mut self.turn, id) {
+            turn.prompt_id = id;
+        }
     }
 
     fn begin(&mut self, prompt: String, source: Source, from_queue: bool, steps: VecDeque<Step>) {
@@ -111,6 +124,7 @@ impl Agent {
             stop_active: false,
             stop_hooks: 0,
             tool_use: None,
+            tool: None,
             contexts: Vec::new(),
             shell: None,
             limit: None,
@@ -124,7 +138,7 @@ impl Agent {
             let Some(turn) = &mut self.turn else {
                 let Some(next) = self.queue.pop_front() else { return };
                 self.transcript.queue("dequeue", None);
-                self.start_turn(next.text, next.source, true);
+                self.start_turn(next, true);
                 continue;
             };
             if turn.wait != Wait::Nothing {
@@ -152,15 +166,20 @@ impl Agent {
             Step::Pause(time) => self.pause(time),
             Step::SubmitHook => {
                 let prompt = turn.prompt.clone();
-                let batch = self.fire("UserPromptSubmit", json!({"prompt": prompt}));
+                let batch = self.fire(Moment::PromptTaken, json!({"prompt": prompt}));
                 self.wait_for_hooks(batch);
             }
             Step::Record => self.record_prompt(),
             Step::Do(directive) => self.obey_directive(directive),
             Step::ToolDone { text, is_error } => {
-                turn.after_tool = true;
+                turn.after_tool = self.manners.takes_up_after_tools;
                 let id = turn.tool_use.take().unwrap_or_default();
-                self.transcript.tool_result(&id, &text, is_error);
+                let (tool, input) = turn.tool.take().unwrap_or_default();
+                self.transcript.tool_result(&id, &tool, &text, is_error);
+                let fields = json!({
+                    "tool_name": tool, "tool_input": input, "tool_use_id": id, "text": text, "is_error": is_error,
+                });
+                self.fire(Moment::ToolEnded, fields);
                 self.view.say(&format!("  ⎿  {text}"));
             }
             Step::Call { tool, arguments, until } => self.try_call(tool, arguments, until),
@@ -177,18 +196,20 @@ impl Agent {
                     "stop_hook_active": turn.stop_active, "last_assistant_message": turn.said,
                     "background_tasks": [],
                 });
-                let batch = self.fire("Stop", fields);
+                let batch = self.fire(Moment::Answered, fields);
                 self.wait_for_hooks(batch);
             }
+            Step::Limited { text } => self.stand_at_limit(&text),
             Step::Fail { kind, text } => {
                 turn.steps = VecDeque::from([Step::End]);
                 turn.output = true;
                 let status = if kind == "rate_limit" { 429 } else { 500 };
                 self.transcript.api_error(&kind, &text, status);
                 self.view.say(&format!("● {text}"));
-                let batch = self.fire("StopFailure", json!({"error": kind, "last_assistant_message": text}));
+                let batch = self.fire(Moment::Failed, json!({"error": kind, "last_assistant_message": text}));
                 self.wait_for_hooks(batch);
-                if let Some(turn) = self.turn.as_mut().filter(|_| kind == "rate_limit") {
+                let shows = kind == "rate_limit" && !self.manners.asks_at_limit;
+                if let Some(turn) = self.turn.as_mut().filter(|_| shows) {
                     turn.limit = Some(text);
                 }
             }
@@ -241,12 +262,15 @@ impl Agent {
         };
         self.transcript.user(&turn.prompt, &turn.prompt_id, source);
         for context in std::mem::take(&mut turn.contexts) {
-            self.transcript.attachment(&json!({"type": "hook_additional_context", "content": [context]}));
+            self.transcript.context(&context);
         }
         let prompt = turn.prompt.clone();
         if let Some(text) = self.knobs.limit.clone() {
-            self.push_steps([Step::Fail { kind: "rate_limit".to_owned(), text }]);
-            return;
+            let failed = self.failed("rate_limit", &text);
+            self.push_steps([failed]);
+            if !self.manners.waits_at_limit {
+                return;
+            }
         }
         if let Some(kind) = self.knobs.api_error.clone() {
             let text = format!("API Error: {kind}");
@@ -268,24 +292,25 @@ impl Agent {
     }
 
     /// Hooks of a turn ended: the prompt may be dropped, a stop may be refused.
-    pub(super) fn turn_hooks_ended(&mut self, batch: u64, event: &str, answers: &[Answer]) {
+    pub(super) fn turn_hooks_ended(&mut self, batch: u64, moment: Moment, answers: &[Answer]) {
         let Some(turn) = self.turn.as_mut().filter(|it| it.wait == Wait::Hooks(batch)) else { return };
         turn.wait = Wait::Nothing;
         let contexts = answers.iter().filter_map(|it| it.context.clone());
         let block = answers.iter().find_map(|it| it.block.clone());
-        match (event, block) {
-            ("UserPromptSubmit", Some(reason)) => {
+        match (moment, block) {
+            (Moment::PromptTaken, Some(reason)) => {
                 self.logs.event("prompt_blocked", json!({"reason": reason}));
                 self.view.say(&format!("Prompt blocked: {reason}"));
                 self.turn = None;
+                self.fire(Moment::TurnOver, json!({}));
             }
-            ("UserPromptSubmit", None) => {
+            (Moment::PromptTaken, None) => {
                 turn.contexts.extend(contexts);
                 for context in turn.contexts.clone() {
-                    self.logs.event("context", json!({"hook": event, "text": context}));
+                    self.logs.event("context", json!({"hook": "UserPromptSubmit", "text": context}));
                 }
             }
-            ("Stop", Some(reason)) => {
+            (Moment::Answered, Some(reason)) => {
                 turn.stop_active = true;
                 turn.said = None;
                 self.logs.event("stop_blocked", json!({"reason": reason}));
@@ -303,12 +328,10 @@ impl Agent {
 
     fn end_turn(&mut self) {
         let Some(turn) = self.turn.take() else { return };
-        if turn.stop_hooks > 0 {
-            self.transcript.stop_hook_summary(turn.stop_hooks);
-        }
-        self.transcript.turn_duration(turn.started.elapsed().as_millis());
+        self.transcript.turn_over(turn.started.elapsed().as_millis(), turn.stop_hooks);
+        self.fire(Moment::TurnOver, json!({}));
         if let Some(text) = turn.limit {
-            self.show(Dialog::new(Kind::Limit, &text));
+            self.show(self.clothes.dialog(Kind::Limit, &text));
         }
         self.write_status();
     }
@@ -316,8 +339,11 @@ impl Agent {
     /// A person stops the turn.
     pub(super) fn interrupt(&mut self, for_tool: bool) {
         let Some(turn) = self.turn.take() else { return };
-        if let Some(batch) = self.permission.take().and_then(|it| it.batch) {
-            self.drop_batch(batch);
+        if let Some(permission) = self.permission.take() {
+            self.fire(Moment::PermissionSettled, json!({"allowed": false}));
+            if let Some(batch) = permission.batch {
+                self.drop_batch(batch);
+            }
         }
         self.dialogs.retain(|it| it.kind != Kind::Permission);
         if let Wait::Hooks(batch) = turn.wait {
@@ -328,15 +354,24 @@ impl Agent {
         }
         self.logs.event("interrupted", json!({"output": turn.output}));
         if let Some(id) = &turn.tool_use {
-            self.transcript.tool_result(id, "The user doesn't want to proceed with this tool use.", true);
+            let tool = turn.tool.as_ref().map_or("", |it| it.0.as_str());
+            let text = "The user doesn't want to proceed with this tool use.";
+            self.transcript.tool_result(id, tool, text, true);
         }
+        self.transcript.interrupted(for_tool, turn.output);
         if turn.output {
-            self.transcript.interrupted(for_tool);
             self.view.say("  ⎿  Interrupted · What should the fake agent do instead?");
-        } else if self.composer.is_empty() && turn.source != Source::Notification {
-            self.composer.paste(&turn.prompt);
+        } else if self.manners.gives_back && self.composer.is_empty() && turn.source != Source::Notification {
+            self.paste(&turn.prompt);
         }
-        self.unqueue();
+        if self.manners.gives_back {
+            self.unqueue();
+        }
+        if self.manners.drops_waiting {
+            self.queue.clear();
+        }
+        self.fire(Moment::Interrupted, json!({"prompt": turn.prompt}));
+        self.fire(Moment::TurnOver, json!({}));
         self.write_status();
     }
 
@@ -362,17 +397,21 @@ impl Agent {
 
     /// Makes the running turn, or one made for it, fail.
     pub(super) fn fail_now(&mut self, kind: &str, text: &str) {
-        let fail = Step::Fail { kind: kind.to_owned(), text: text.to_owned() };
-        if let Some(turn) = &mut self.turn {
-            turn.wait = Wait::Nothing;
-            turn.steps = VecDeque::from([fail]);
-        } else {
-            self.begin(
-                "fake: limit".to_owned(),
-                Source::Control,
-                false,
-                VecDeque::from([Step::SubmitHook, fail]),
-            );
+        let fail = self.failed(kind, text);
+        let goes_on = self.manners.waits_at_limit && matches!(fail, Step::Limited { .. });
+        match &mut self.turn {
+            Some(turn) if goes_on => turn.steps.push_front(fail),
+            Some(turn) => {
+                turn.wait = Wait::Nothing;
+                turn.steps = VecDeque::from([fail]);
+            }
+            None => {
+                let mut steps = VecDeque::from([Step::SubmitHook, fail]);
+                if goes_on {
+                    steps.extend([Step::Answer, Step::Stop, Step::End]);
+                }
+                self.begin("fake: limit".to_owned(), Source::Control, false, steps);
+            }
         }
     }
 
@@ -388,14 +427,14 @@ impl Agent {
     fn compact_step(&mut self, part: u8) {
         let summary = "This session continues an earlier one.";
         let batch = match part {
-            0 => self.fire("PreCompact", json!({"trigger": "manual", "custom_instructions": ""})),
+            0 => self.fire(Moment::CompactBegun, json!({"trigger": "manual", "custom_instructions": ""})),
             1 => {
                 let model = self.transcript.model.clone();
-                self.fire("SessionStart", json!({"source": "compact", "model": model}))
+                self.fire(Moment::SessionStart, json!({"source": "compact", "model": model}))
             }
             2 => {
                 self.transcript.compact("manual", summary);
-                self.fire("PostCompact", json!({"trigger": "manual", "compact_summary": summary}))
+                self.fire(Moment::CompactEnded, json!({"trigger": "manual", "compact_summary": summary}))
             }
             _ => {
                 self.view.say("  ⎿  Compacted");
@@ -409,7 +448,7 @@ impl Agent {
 
     /// What the screen says about work.
     pub(super) fn work(&self) -> Option<String> {
-        self.turn.as_ref().map(|_| "✻ Working… (esc to interrupt)".to_owned())
+        self.turn.as_ref().map(|_| self.view.work.to_owned())
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use super::{Agent, Phase};
-use crate::screen::{Frame, Line, text_width, wrap};
+use crate::clothes::{Clothes, Seen};
+use crate::screen::{Frame, Line, wrap};
 
 /// Lines of conversation that are kept.
 const HISTORY: usize = 400;
@@ -19,21 +20,27 @@ pub(super) struct View {
     pub(super) footer: String,
     pub(super) placeholder: String,
     pub(super) glyph: String,
+    pub(super) work: &'static str,
+    queued: &'static str,
     pub(super) bracket: bool,
     bracket_shown: Option<bool>,
     pub(super) alternate: bool,
 }
 
 impl View {
-    pub(super) fn new(cwd: &str, session: &str) -> Self {
+    pub(super) fn new(clothes: &dyn Clothes, cwd: &str, session: &str) -> Self {
+        let look = clothes.look();
+        let version = crate::version(clothes);
         Self {
             columns: 80,
             rows: 24,
-            heading: [format!("✻ Fake agent v{} · {session}", crate::version()), format!("  {cwd}")],
+            heading: [format!("{} v{version} · {session}", look.heading), format!("  {cwd}")],
             history: VecDeque::new(),
-            footer: "  ? for shortcuts".to_owned(),
-            placeholder: "Try \"fake: say hello\"".to_owned(),
-            glyph: "❯".to_owned(),
+            footer: look.footer.to_owned(),
+            placeholder: look.placeholder.to_owned(),
+            glyph: look.glyph.to_owned(),
+            work: look.work,
+            queued: look.queued,
             bracket: true,
             bracket_shown: None,
             alternate: false,
@@ -60,12 +67,12 @@ impl View {
     }
 
     /// What to leave on the terminal at the end.
-    pub(super) fn goodbye(&self, session: &str, resumable: bool) -> String {
+    pub(super) fn goodbye(&self, words: Option<&str>) -> String {
         let mut text = String::from("\x1b[?2004l\x1b[?25h\x1b[?7h");
         text.push_str(if self.alternate { "\x1b[?1049l" } else { "" });
         let _ = write!(text, "\x1b[{};1H\r\n", self.rows);
-        if resumable {
-            let _ = write!(text, "Resume this session with: fake-agent --resume {session}\r\n");
+        if let Some(words) = words {
+            let _ = write!(text, "{words}\r\n");
         }
         text
     }
@@ -90,18 +97,15 @@ impl Agent {
 
     fn frame(&self) -> Frame {
         let (columns, rows) = (self.view.columns, self.view.rows);
-        let rule = Line::plain("─".repeat(columns));
-        let mut lower = vec![rule.clone()];
-        let mut cursor = None;
-        if let Some(dialog) = self.dialogs.front() {
-            lower.extend(dialog.lines(columns));
-        } else {
-            let draft = self.draft_lines(columns);
-            lower.extend(draft.0);
-            cursor = Some((lower.len() - 1, draft.1));
-            lower.push(rule);
-            lower.push(Line::dim(self.footer()));
-        }
+        let draft = self.composer.shown();
+        let (mut lower, cursor) = self.clothes.lower(&Seen {
+            columns,
+            draft: &draft,
+            dialog: self.dialogs.front(),
+            glyph: &self.view.glyph,
+            placeholder: &self.view.placeholder,
+            footer: &self.footer(),
+        });
         let cut = lower.len().saturating_sub(rows);
         lower.drain(..cut);
         let upper = self.upper(rows - lower.len());
@@ -117,28 +121,6 @@ impl Agent {
         format!("{}{stashed}", self.view.footer)
     }
 
-    /// The draft, and the column of the cursor in its last line.
-    fn draft_lines(&self, columns: usize) -> (Vec<Line>, usize) {
-        let glyph = &self.view.glyph;
-        let shown = self.composer.shown();
-        if shown.is_empty() {
-            let text = format!("{glyph} {}", self.view.placeholder);
-            let dim_from = Some(glyph.len() + 1);
-            return (vec![Line { text, dim_from }], text_width(glyph) + 1);
-        }
-        let indent = text_width(glyph) + 1;
-        let mut lines = wrap(&shown, columns.saturating_sub(indent + 1));
-        // Far more than any terminal shows would only cost time.
-        let cut = lines.len().saturating_sub(200);
-        lines.drain(..cut);
-        let column = indent + lines.last().map_or(0, |it| text_width(it));
-        let drawn = lines.into_iter().enumerate().map(|(index, line)| {
-            let start = if index == 0 { format!("{glyph} ") } else { " ".repeat(indent) };
-            Line::plain(format!("{start}{line}"))
-        });
-        (drawn.collect(), column.min(columns.saturating_sub(1)))
-    }
-
     /// The heading and as much of the conversation as fits.
     fn upper(&self, rows: usize) -> Vec<Line> {
         let mut tail: Vec<Line> = Vec::new();
@@ -146,7 +128,7 @@ impl Agent {
             tail.extend([Line::plain(work), Line::default()]);
         }
         for queued in &self.queue {
-            tail.push(Line::dim(format!("  queued: {}", first_words(&queued.text))));
+            tail.push(Line::dim(format!("{}{}", self.view.queued, first_words(&queued.text))));
         }
         let mut lines: Vec<Line> = Vec::new();
         for text in self.view.history.iter().rev() {

@@ -20,6 +20,7 @@ pub(super) enum Token {
     Terminal,
     Signal,
     Files,
+    Wire,
     Child(u64, Pipe),
 }
 
@@ -76,6 +77,10 @@ impl Agent {
         if let Some(fd) = self.watcher.fd() {
             tokens.push(Token::Files);
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
+        if self.wire_open {
+            tokens.push(Token::Wire);
+            fds.push(PollFd::new(self.wire.fd(), PollFlags::POLLIN));
         }
         for (id, (process, _)) in &self.children {
             for pipe in [Pipe::Stdin, Pipe::Stdout, Pipe::Stderr] {
