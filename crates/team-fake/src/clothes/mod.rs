@@ -259,6 +259,10 @@ pub(crate) struct Manners {
     pub(crate) drops_waiting: bool,
     /// Escape interrupts when it is pressed twice.
     pub(crate) escapes_twice: bool,
+    /// Nothing tells that a permission was given until the tool that asked has ended.
+    pub(crate) permission_untold: bool,
+    /// What is typed so soon after the start of a conversation that goes on is lost.
+    pub(crate) deaf_after_resume: Duration,
 }
 
 impl Default for Manners {
@@ -274,6 +278,8 @@ impl Default for Manners {
             waits_at_limit: false,
             drops_waiting: false,
             escapes_twice: false,
+            permission_untold: false,
+            deaf_after_resume: Duration::ZERO,
         }
     }
 }
@@ -286,6 +292,8 @@ pub(crate) struct Look {
     pub(crate) glyph: &'static str,
     pub(crate) placeholder: &'static str,
     pub(crate) footer: &'static str,
+    /// Stands before an answer.
+    pub(crate) answer: &'static str,
     /// Said while a turn runs.
     pub(crate) work: &'static str,
     /// Said before what waits.
