@@ -91,10 +91,7 @@ fn a_key_of_a_profile_is_seen_by_the_service_alone() {
 #[test]
 fn a_model_in_whose_place_another_one_is_offered_starts_without_a_question() {
     let Some(team) = Team::written(true) else { return };
-    team.crew.ws.write(
-        ".team/current/agents/coder.md",
-        "---\nname: coder\nrole: Worker\nprovider: codex\nmodel: gpt-5.5\n---\n\nWork.\n",
-    );
+    team.role("gpt-5.5");
     team.crew.start();
     assert_eq!(team.crew.status()["ready"], true);
     team.finish();

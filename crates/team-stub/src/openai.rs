@@ -17,6 +17,9 @@ const TITLE: &str = "Stubbed session";
 const SUMMARY: &str = "A summary by the stub";
 const DEFAULT_TEXT: &str = "ok";
 
+/// The id of the only account there is.
+const ACCOUNT: &str = "stub";
+
 /// How the last text begins when a conversation is to be summed up.
 const SUMMARY_WANTED: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 
@@ -45,6 +48,32 @@ pub(super) fn responses(
     let mut outcome = Outcome { status: 200, said: String::new(), called: Vec::new(), finished: false };
     let sent =
         answer(shared, &body, kind, session.as_deref(), (&turns, length), &acts, connection, &mut outcome);
+    outcome.finished = sent.is_ok();
+    shared.answered(number, outcome);
+    sent
+}
+
+/// Answers what is asked of the service around the model, of which there is little here: an account `stub`.
+///
+/// An empty object would be taken for somebody who may use nothing.
+pub(super) fn around(
+    shared: &Shared,
+    request: &HttpRequest,
+    connection: &mut Connection<'_>,
+) -> io::Result<()> {
+    let number = shared.arrived(crate::record(request, Kind::Other));
+    let (status, body) = if request.path().ends_with("/accounts/check") {
+        // Only this form is taken; nobody answers there, so that nothing more is wanted of it.
+        let origin = format!("https://{}", request.header("host").unwrap_or("127.0.0.1"));
+        let account = json!({
+            "id": ACCOUNT, "workspace_backend_origin": origin, "account_routing_override": "NO_CONSTRAINT",
+        });
+        (200, json!({ "accounts": [account], "default_account_id": ACCOUNT }))
+    } else {
+        (404, json!({}))
+    };
+    let mut outcome = Outcome { status, said: String::new(), called: Vec::new(), finished: false };
+    let sent = connection.reply(status, &[JSON], body.to_string().as_bytes());
     outcome.finished = sent.is_ok();
     shared.answered(number, outcome);
     sent
