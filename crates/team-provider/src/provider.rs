@@ -83,9 +83,9 @@ pub trait Provider: Send + Sync {
         ""
     }
 
-    /// Returns the person's settings file, if a start builds on what it holds.
-    fn settings_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
-        None
+    /// Returns the person's settings files, if a start builds on what they hold.
+    fn settings_files(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Returns which conversation a hook call speaks of.

@@ -102,6 +102,10 @@ impl Provider for Codex {
         records::trusts(trust_file, cwd)
     }
 
+    fn settings_files(&self, env: &BTreeMap<String, String>, home: &Path) -> Vec<PathBuf> {
+        start::settings_files(&self.trust_file(env, home).unwrap_or_default())
+    }
+
     fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {
         let note = format!("[projects.{}]\ntrust_level = \"trusted\"\n", Value::from(cwd.to_str()?));
         Some((home.join(".codex/config.toml"), note))
