@@ -44,6 +44,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Says how the program tells which models it knows, if it does.
+    fn model_list(&self) -> Option<ModelList> {
+        None
+    }
+
     /// Returns the versions that were tried.
     fn known_versions(&self) -> &'static Versions;
 
@@ -163,6 +168,24 @@ impl Program {
             Self::Own(_) => "team-agent",
         }
     }
+}
+
+/// How a program tells which models it knows: without asking anybody elsewhere, and without a log-in.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelList {
+    /// Its arguments for that.
+    pub arguments: &'static [&'static str],
+    /// Reads what it then prints.
+    pub read: fn(&str) -> Option<Vec<ModelName>>,
+}
+
+/// A model's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelName {
+    /// The one that the program takes.
+    pub slug: String,
+    /// The one that the program shows.
+    pub display: String,
 }
 
 /// Authentication modes that a program offers.

@@ -16,7 +16,7 @@ use crate::bridge::{Bridge, BridgeContext};
 use crate::claude_like;
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ModelList, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -62,6 +62,10 @@ impl Provider for Codex {
             tells_interrupts: true,
             tells_dialogs: true,
         }
+    }
+
+    fn model_list(&self) -> Option<ModelList> {
+        Some(ModelList { arguments: &["debug", "models", "--bundled"], read: records::models })
     }
 
     fn known_versions(&self) -> &'static Versions {
