@@ -48,3 +48,31 @@ fn whatever_a_model_is_offered_it_reports_runs_commands_and_asks() {
         team.finish();
     }
 }
+
+#[test]
+fn the_real_program_says_which_models_it_knows() {
+    let Some(team) = Team::written(true) else { return };
+    let ws = &team.crew.ws;
+    for wrong in ["GPT-5.5", "GPT 5.5 Codex"] {
+        team.role(wrong);
+        let refused = ws.run(["quick-start", "--headless"]);
+        assert_eq!(refused.code, Some(1), "{}", refused.snapshot());
+        for part in [".team/current/agents/coder.md:5:8", "write `gpt-5.5`"] {
+            assert!(refused.stderr.contains(part), "`{part}`:\n{}", refused.snapshot());
+        }
+    }
+    assert!(ws.events().is_empty());
+
+    // One that it does not list is tried all the same.
+    team.role("gpt-5.5-codex");
+    let started = ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(0), "{}", started.snapshot());
+    let warning = "warning: the installed `codex` does not list a model `gpt-5.5-codex`";
+    assert!(started.stderr.contains(warning), "{}", started.snapshot());
+    assert!(started.stderr.contains("did you mean `gpt-5.5`?"), "{}", started.snapshot());
+    let sent = team.send("the word is heron");
+    team.wait_for_step(&sent, "answered");
+    assert_eq!(team.asked("the word is heron").model.as_deref(), Some("gpt-5.5-codex"));
+    assert!(!ws.run(["doctor"]).snapshot().contains("names of models"));
+    team.finish();
+}

@@ -11,6 +11,7 @@ mod json;
 mod leader;
 mod log;
 mod lost;
+mod models;
 mod newcomer;
 mod places;
 mod receipts;

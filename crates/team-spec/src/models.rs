@@ -9,6 +9,8 @@ use crate::error::quoted;
 pub struct Models {
     /// What shows them to a person.
     pub command: String,
+    /// A word that people put beside a model's name.
+    pub beside: String,
     /// Their names, the best first.
     pub names: Vec<ModelName>,
 }
@@ -46,13 +48,18 @@ impl Models {
         let is = |asked: &str| {
             self.names.iter().find(|it| plain(&it.slug) == asked || plain(&it.display) == asked)
         };
-        // A maker's or a program's name beside that of the model is for people; in a name of small letters without
-        // blanks it may be a part of it.
-        let shortened = || (asked != word).then(|| without(&asked)).and_then(|it| is(&it));
+        // The program's name beside that of the model is for people; in a name of small letters without blanks it
+        // may be a part of it.
+        let shortened = || (asked != word).then(|| self.without(&asked)).and_then(|it| is(&it));
         match is(&asked).or_else(shortened) {
             Some(model) => Verdict::Shown(&model.slug),
             None => Verdict::Unknown(self.similar(&asked)),
         }
+    }
+
+    /// Returns a name without what people add to it.
+    fn without(&self, plain: &str) -> String {
+        plain.split('-').filter(|it| *it != self.beside).collect::<Vec<_>>().join("-")
     }
 
     fn similar(&self, asked: &str) -> Vec<&str> {
@@ -87,11 +94,6 @@ fn plain(word: &str) -> String {
     parts.filter(|it| !it.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// Returns a name without what people add to it.
-fn without(plain: &str) -> String {
-    plain.split('-').filter(|it| !matches!(*it, "codex" | "openai" | "model")).collect::<Vec<_>>().join("-")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +106,7 @@ mod tests {
             ("gpt-daybreak-latest", "Daybreak Blue"),
         ];
         let names = names.map(|(slug, display)| ModelName { slug: slug.into(), display: display.into() });
-        Models { command: "list models".into(), names: names.into() }
+        Models { command: "list models".into(), beside: "prog".into(), names: names.into() }
     }
 
     #[test]
@@ -112,7 +114,7 @@ mod tests {
         for (word, slug) in [
             ("GPT-5.5", "gpt-5.5"),
             ("gpt 5.5", "gpt-5.5"),
-            ("GPT 5.5 Codex", "gpt-5.5"),
+            ("GPT 5.5 Prog", "gpt-5.5"),
             ("GPT_6.1_Terra", "gpt-6.1-terra"),
             ("Daybreak Blue", "gpt-daybreak-latest"),
             ("daybreak-blue", "gpt-daybreak-latest"),
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn a_name_that_is_not_listed_has_its_neighbours() {
         for (word, near) in [
-            ("gpt-5.5-codex", vec!["gpt-5.5"]),
+            ("gpt-5.5-prog", vec!["gpt-5.5"]),
             ("gpt-6", vec!["gpt-6.1-terra", "gpt-6-sol"]),
             ("gpt-5.7", vec!["gpt-5.5"]),
             ("gtp-6-sol", vec!["gpt-6-sol"]),

@@ -8,7 +8,11 @@ use world::World;
 fn two_models(provider: &str) -> Option<Models> {
     let names = [("gpt-5.5", "GPT-5.5"), ("gpt-6-sol", "GPT-6-Sol")]
         .map(|(slug, display)| ModelName { slug: slug.into(), display: display.into() });
-    (provider == "codex").then(|| Models { command: "codex debug models".into(), names: names.into() })
+    (provider == "codex").then(|| Models {
+        command: "codex debug models".into(),
+        beside: provider.into(),
+        names: names.into(),
+    })
 }
 
 #[test]
