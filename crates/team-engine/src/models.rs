@@ -86,32 +86,35 @@ fn command(provider: &dyn Provider, list: &ModelList) -> String {
 fn ask(list: &ModelList, program: &Path, kept: Duration, failure_kept: Duration) -> Answer {
     let of = fingerprint(program);
     let digest = sha2::Sha256::digest(program.as_os_str().as_encoded_bytes());
-    let name: String = digest.iter().take(8).map(|it| format!("{it:02x}")).collect();
+    let name = digest.iter().take(8).fold(String::new(), |name, it| format!("{name}{it:02x}"));
     let file = state_root().map(|it| it.join("models").join(format!("{name}.json")));
     let key = file.as_ref().map_or_else(|_| program.to_owned(), Clone::clone);
     let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = asked.get(&key).cloned().or_else(|| kept_answer(file.as_ref().ok()?, kept, failure_kept));
-    let answer = match before.filter(|it| it.of == of) {
-        Some(answer) => answer,
-        None => {
-            let listed = run(program, list.arguments, LIMIT).and_then(|printed| {
-                (list.read)(&printed).ok_or_else(|| "what it prints is not a list of models".to_owned())
-            });
-            let (models, failed) = match listed {
-                Ok(models) => (models.into_iter().map(|it| (it.slug, it.display)).collect(), None),
-                Err(why) => (Vec::new(), Some(why)),
-            };
-            let answer = Answer { of, models, failed };
-            // Only to be quicker the next time.
-            if let (Ok(file), Ok(text)) = (&file, serde_json::to_string(&answer)) {
-                let dir = file.parent().unwrap_or(file);
-                make_dir(dir, 0o700).and_then(|()| write(file, &text, 0o600)).ok();
-            }
-            answer
+    let answer = before.filter(|it| it.of == of).unwrap_or_else(|| {
+        let answer = ask_now(list, program, of);
+        // Only to be quicker the next time.
+        if let (Ok(file), Ok(text)) = (&file, serde_json::to_string(&answer)) {
+            let dir = file.parent().unwrap_or(file);
+            make_dir(dir, 0o700).and_then(|()| write(file, &text, 0o600)).ok();
         }
-    };
+        answer
+    });
     asked.insert(key, answer.clone());
     answer
+}
+
+fn ask_now(list: &ModelList, program: &Path, of: String) -> Answer {
+    let listed = run(program, list.arguments, LIMIT).and_then(|printed| {
+        (list.read)(&printed).ok_or_else(|| "what it prints is not a list of models".to_owned())
+    });
+    match listed {
+        Ok(models) => {
+            let models = models.into_iter().map(|it| (it.slug, it.display)).collect();
+            Answer { of, models, failed: None }
+        }
+        Err(why) => Answer { of, models: Vec::new(), failed: Some(why) },
+    }
 }
 
 fn kept_answer(file: &Path, kept: Duration, failure_kept: Duration) -> Option<Answer> {
