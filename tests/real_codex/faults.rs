@@ -1,5 +1,7 @@
 //! What is killed is started again or told, and no message comes twice.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::support::Team;
@@ -21,6 +23,31 @@ fn a_server_that_ends_before_the_first_turn_ends_the_seat_and_a_restart_delivers
         team.crew.ws.run_with_input(["send", "coder", "-", "--wait", "answered", "--timeout", "60"], &long);
     assert_eq!(sent.code, Some(0), "{}", sent.snapshot());
     assert!(team.asked("This message is long.").says("characters) is in the file"));
+    team.finish();
+}
+
+#[test]
+fn what_a_server_that_stands_still_was_given_counts_as_handed_over_and_no_more() {
+    let Some(team) = Team::started() else { return };
+    let signal = |name: &str, pid: i64| {
+        let told = team.crew.ws.command("kill").args([&format!("-{name}"), &pid.to_string()]).output();
+        assert!(told.expect("there is a `kill`").status.success());
+    };
+    let server = team.process_with("app-server");
+    signal("STOP", server);
+    let sent = team.send("the word is heron");
+    let state = team.crew.ws.state_directory().expect("the team was started");
+    let taken = state.join("seats/current/coder/inbox/taken");
+    team.wait("the bridge takes it", || fs::read_dir(&taken).is_ok_and(|it| it.count() > 0));
+    let stands = team.receipt(&sent);
+    assert!(["accepted", "sending"].contains(&stands["step"].as_str().unwrap_or_default()), "{stands}");
+    assert!(
+        team.crew.events_of("turn.started").is_empty() && team.crew.events_of("message.submitted").is_empty()
+    );
+    signal("CONT", server);
+    team.wait_for_step(&sent, "answered");
+    team.was_taken_once("the word is heron");
+    assert_eq!(team.receipt(&sent)["attempts"], 1);
     team.finish();
 }
 

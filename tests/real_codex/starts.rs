@@ -91,11 +91,36 @@ fn a_key_of_a_profile_is_seen_by_the_service_alone() {
 #[test]
 fn a_model_in_whose_place_another_one_is_offered_starts_without_a_question() {
     let Some(team) = Team::written(true) else { return };
-    team.crew.ws.write(
-        ".team/current/agents/coder.md",
-        "---\nname: coder\nrole: Worker\nprovider: codex\nmodel: gpt-5.5\n---\n\nWork.\n",
-    );
+    team.role("gpt-5.5");
     team.crew.start();
     assert_eq!(team.crew.status()["ready"], true);
+    team.finish();
+}
+
+#[test]
+fn the_persons_layer_for_workers_counts_where_the_role_says_nothing() {
+    let Some(team) = Team::written(true) else { return };
+    let home = team.home.path().join(".codex");
+    let layer = "model = \"gpt-6-sol\"\nmodel_verbosity = \"high\"\nmodel_reasoning_effort = \"high\"\n\
+                 sandbox_mode = \"read-only\"\n";
+    fs::write(home.join("team-agent.config.toml"), layer).expect("writable");
+    team.role("gpt-5.5");
+    team.crew.start();
+    let sent = team.send("the word is heron\nstub: bash touch made");
+    team.wait_for_step(&sent, "answered");
+    let asked = team.asked("the word is heron");
+    assert_eq!(asked.model.as_deref(), Some("gpt-5.5"));
+    assert_eq!(
+        (&asked.body["text"]["verbosity"], &asked.body["reasoning"]["effort"]),
+        (&"high".into(), &"high".into())
+    );
+    assert!(!team.crew.ws.path().join("made").exists());
+
+    // The same in the old form stops no start.
+    team.crew.ws.ok(["shutdown"]);
+    let settings = fs::read_to_string(home.join("config.toml")).expect("it was written");
+    let old = format!("{settings}\n[profiles.team-agent]\nmodel_reasoning_effort = \"high\"\n");
+    fs::write(home.join("config.toml"), old).expect("writable");
+    team.crew.ws.ok(["restart", "--headless"]);
     team.finish();
 }

@@ -26,6 +26,19 @@ pub(crate) struct Team {
 impl Team {
     /// Writes the team; `None`, and a named skip, where the program cannot be had.
     pub(crate) fn written(trusted: bool) -> Option<Self> {
+        let team = Self::unwritten(trusted, |home, stub, folders| {
+            home.with_codex(stub, folders);
+        })?;
+        team.crew.ws.write(".team/current/TEAM.md", "---\nname: crew\n---\n");
+        team.role("stub-model");
+        Some(team)
+    }
+
+    /// The place for a team, whose home is prepared so.
+    pub(crate) fn unwritten(
+        trusted: bool,
+        prepare: impl FnOnce(&TestHome, &ModelStub, &[&Path]),
+    ) -> Option<Self> {
         let client = real::client_or_skip("codex")?;
         let stub = ModelStub::start().expect("loopback works");
         let mut ws = TestWorkspace::new();
@@ -35,16 +48,19 @@ impl Team {
         let home = TestHome::at(&ws.home(), &stub);
         let folder = ws.path().to_owned();
         let folders: &[&Path] = if trusted { &[&folder] } else { &[] };
-        home.with_codex(&stub, folders);
+        prepare(&home, &stub, folders);
         // Only a folder under version control is asked about.
         fs::create_dir(ws.path().join(".git")).expect("a workspace is writable");
         let before = home.theirs();
-        let crew = Crew::written_with(ws, &["coder"], "codex");
-        crew.ws.write(
+        Some(Self { crew: Crew { ws }, home, stub, before })
+    }
+
+    /// Writes the role file of `coder`, with that model.
+    pub(crate) fn role(&self, model: &str) {
+        self.crew.ws.write(
             ".team/current/agents/coder.md",
-            "---\nname: coder\nrole: Worker\nprovider: codex\nmodel: stub-model\n---\n\nWork.\n",
+            &format!("---\nname: coder\nrole: Worker\nprovider: codex\nmodel: {model}\n---\n\nWork.\n"),
         );
-        Some(Self { crew, home, stub, before })
     }
 
     /// Starts the team.

@@ -12,6 +12,7 @@ mod json;
 mod leader;
 mod log;
 mod lost;
+mod models;
 mod newcomer;
 mod places;
 mod played_opencode;

@@ -191,7 +191,8 @@ pub(crate) fn prepare(
     let port = free_port();
     let secret = uuid::Uuid::new_v4().simple().to_string();
     let git_root = cwd.ancestors().find(|it| it.join(".git").exists()).map(Path::to_owned);
-    let own_settings = provider.settings_file(&env, &home).and_then(|it| std::fs::read_to_string(it).ok());
+    let own_settings: Vec<Option<String>> =
+        provider.settings_files(&env, &home).iter().map(|it| std::fs::read_to_string(it).ok()).collect();
     let context = SeatContext {
         agent: agent.as_str(),
         team: key.as_str(),
@@ -212,7 +213,7 @@ pub(crate) fn prepare(
         profile: &profile,
         env: &env,
         home: &home,
-        own_settings: own_settings.as_deref(),
+        own_settings: &own_settings,
         start,
         trust,
         skip_permissions: false,

@@ -18,6 +18,7 @@ pub mod guardian;
 pub mod hook;
 mod identity;
 mod launch;
+mod models;
 pub mod ops;
 pub mod process;
 mod render;

@@ -33,7 +33,7 @@ pub use fact::{
 };
 pub use launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
 pub use moment::reset_time;
-pub use provider::{AuthModes, Capabilities, Program, Provider, ToolNames};
+pub use provider::{AuthModes, Capabilities, ModelList, ModelName, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};
 pub use screen::{Composer, Dialog, DialogKind, DialogRule, Mark, Screen, ScreenReading};
 pub use seat::{Auth, FolderTrust, SeatContext, Start};

@@ -44,6 +44,11 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Says how the program tells which models it knows, if it does.
+    fn model_list(&self) -> Option<ModelList> {
+        None
+    }
+
     /// Returns the versions that were tried.
     fn known_versions(&self) -> &'static Versions;
 
@@ -83,9 +88,9 @@ pub trait Provider: Send + Sync {
         ""
     }
 
-    /// Returns the person's settings file, if a start builds on what it holds.
-    fn settings_file(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Option<PathBuf> {
-        None
+    /// Returns the person's settings files, if a start builds on what they hold.
+    fn settings_files(&self, _env: &BTreeMap<String, String>, _home: &Path) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Returns which conversation a hook call speaks of.
@@ -163,6 +168,24 @@ impl Program {
             Self::Own(_) => "team-agent",
         }
     }
+}
+
+/// How a program tells which models it knows: without asking anybody elsewhere, and without a log-in.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelList {
+    /// Its arguments for that.
+    pub arguments: &'static [&'static str],
+    /// Reads what it then prints.
+    pub read: fn(&str) -> Option<Vec<ModelName>>,
+}
+
+/// A model's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelName {
+    /// The one that the program takes.
+    pub slug: String,
+    /// The one that the program shows.
+    pub display: String,
 }
 
 /// Authentication modes that a program offers.

@@ -134,8 +134,9 @@ pub struct SeatContext<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// Home folder of the person.
     pub home: &'a Path,
-    /// What the person's own settings file of the program holds, where the start builds on it.
-    pub own_settings: Option<&'a str>,
+    /// What the person's own settings files of the program hold, where the start builds on them; one for each that the
+    /// provider named, `None` where there is none.
+    pub own_settings: &'a [Option<String>],
     /// Which conversation to begin with.
     pub start: Start<'a>,
     /// Whether the folder counts as trusted.

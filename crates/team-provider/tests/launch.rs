@@ -63,7 +63,7 @@ impl World {
             profile: &self.profile,
             env: &self.env,
             home: Path::new("/home/me"),
-            own_settings: None,
+            own_settings: &[],
             start: Start::Fresh { native_id: ID },
             trust: FolderTrust::OwnConfig,
             skip_permissions: false,
@@ -148,6 +148,31 @@ fn codex_with_the_persons_log_in() {
     });
     let launch = launch.expect("launch");
     insta::assert_snapshot!(format!("{}\n{}", show_server(&launch), show(&launch)));
+}
+
+#[test]
+fn codex_is_given_the_persons_layer_for_workers_with_the_persons_log_in_alone() {
+    let world = World::new("codex").profile("BASE_URL", "http://127.0.0.1:1/v1");
+    let layer = Some("model_verbosity = \"high\"\n".to_owned());
+    let here = |settings: &[Option<String>], auth: Auth| {
+        let launch = world
+            .launch_with(|it| {
+                it.own_settings = settings;
+                it.auth = auth;
+                it.model = Some("gpt-6-sol");
+            })
+            .expect("it starts");
+        let words: Vec<_> = launch.argv.iter().map(|it| it.to_string_lossy()).collect();
+        let server = launch.server.expect("it has a server");
+        assert!(!server.iter().any(|it| it == "--profile"));
+        let at = words.iter().position(|it| it == "--profile");
+        (at.map(|at| words[at + 1].to_string()), launch.notes.len())
+    };
+    assert_eq!(here(&[None, layer.clone()], Auth::Subscription), (Some("team-agent".to_owned()), 0));
+    assert_eq!(here(&[None, None], Auth::Subscription), (None, 0));
+    assert_eq!(here(&[None, layer.clone()], Auth::CompatibleApi), (None, 0));
+    let old = Some("[profiles.team-agent]\nmodel = \"x\"\n".to_owned());
+    assert_eq!(here(&[old, layer], Auth::Subscription), (None, 1));
 }
 
 #[test]
@@ -479,10 +504,11 @@ proptest! {
 #[test]
 fn gemini_with_the_persons_log_in_and_settings() {
     let world = World::new("gemini").env("HOME", "/home/me");
+    let own = "// mine\n{\"ui\": {\"theme\": \"x\"}, \"hooks\": {\"AfterAgent\": [{\"hooks\": []}]}}";
+    let own = [Some(own.to_owned())];
     let launch = world.launch_with(|it| {
         it.model = Some("gemini-2.5-pro");
-        it.own_settings =
-            Some("// mine\n{\"ui\": {\"theme\": \"x\"}, \"hooks\": {\"AfterAgent\": [{\"hooks\": []}]}}");
+        it.own_settings = &own;
     });
     insta::assert_snapshot!(show(&launch.expect("launch")));
 }
@@ -493,9 +519,10 @@ fn gemini_with_a_key_of_a_profile_has_nothing_of_the_persons() {
         .profile("API_KEY", "secret-1")
         .profile("BASE_URL", "http://m")
         .tools(&["fs_read", "mcp_team"]);
+    let own = [Some("{\"ui\": {\"theme\": \"x\"}}".to_owned())];
     let launch = world.launch_with(|it| {
         it.auth = Auth::CompatibleApi;
-        it.own_settings = Some("{\"ui\": {\"theme\": \"x\"}}");
+        it.own_settings = &own;
     });
     let launch = launch.expect("launch");
     let shown = show(&launch);

@@ -11,6 +11,7 @@ use crate::dotenv::LineError;
 use crate::error::{SpecError, SpecErrors, quoted};
 use crate::fields::Located;
 use crate::known::{AuthMode, Known, list};
+use crate::models::{Models, Verdict, any_of};
 use crate::place::{DEFAULT_KEY, TEAM_FILE, TeamSource, role_files};
 use crate::profile::Profile;
 use crate::profile_file::{ProfileError, read_profile};
@@ -52,8 +53,10 @@ pub fn compile(source: &TeamSource, known: &Known) -> Result<Spec, SpecErrors> {
     same_names(&roles, &mut errors);
 
     let mut seats = Vec::new();
+    let mut warnings = Vec::new();
+    let team_file = (team_text.as_ref(), &team);
     for (path, text, role) in &roles {
-        if let Some(seat) = seat(source, known, &team, path, text, role, &mut errors) {
+        if let Some(seat) = seat(source, known, team_file, path, text, role, &mut errors, &mut warnings) {
             seats.push(seat);
         }
     }
@@ -79,6 +82,7 @@ pub fn compile(source: &TeamSource, known: &Known) -> Result<Spec, SpecErrors> {
         fast: team.fast.is_some_and(|it| it.value),
         approvals: team.approvals,
         seats,
+        warnings: SpecErrors::new(warnings).0,
     };
     spec.digest = spec.compute_digest();
     Ok(spec)
@@ -169,14 +173,16 @@ fn check_fast(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "all that a seat is made of, and where to say what is wrong")]
 fn seat(
     source: &TeamSource,
     known: &Known,
-    team: &TeamFile,
+    (team_text, team): (Option<&Text>, &TeamFile),
     path: &str,
     text: &Text,
     role: &RoleFile,
     errors: &mut Vec<SpecError>,
+    warnings: &mut Vec<SpecError>,
 ) -> Option<SpecSeat> {
     check_directory(source, text, &role.working_directory, errors);
     let profile = role.profile.as_ref().map(|it| profile(source, text, role, it, errors));
@@ -197,8 +203,17 @@ fn seat(
         profile_errors(source, text, role, profile, &lines, errors);
     }
     let name = role.name.as_ref()?.value.clone();
+    let (model, place) =
+        model(source, text, role, profile.as_ref(), (team_text, team), known, &provider, errors);
+    // Another service has models of its own.
+    if auth_mode == AuthMode::Subscription
+        && let Some(word) = &model.value
+        && let Some(models) = known.models(&provider)
+    {
+        check_model(&models, word, &provider, place, errors, warnings);
+    }
     Some(SpecSeat {
-        model: model(text, role, profile.as_ref(), team, known, &provider, errors),
+        model,
         role: role.role.clone().unwrap_or_else(|| "Worker".to_owned()),
         name,
         provider,
@@ -326,16 +341,21 @@ fn profile_errors(
     }
 }
 
+/// Returns the model with the place where it was chosen, an error that says nothing yet.
+#[expect(clippy::too_many_arguments, reason = "a model may come from any of these")]
 fn model(
+    source: &TeamSource,
     text: &Text,
     role: &RoleFile,
     profile: Option<&Profile>,
-    team: &TeamFile,
+    (team_text, team): (Option<&Text>, &TeamFile),
     known: &Known,
     provider: &str,
     errors: &mut Vec<SpecError>,
-) -> ModelChoice {
+) -> (ModelChoice, SpecError) {
     let chosen = |value: &str, source| ModelChoice { value: Some(value.to_owned()), source };
+    let nowhere = || SpecError::whole_file(&text.file, "");
+    let in_team = |it: &Located<String>| team_text.map_or_else(nowhere, |text| text.error(it.at.clone(), ""));
     let own = profile.and_then(|it| Some((it, it.model.as_deref()?)));
     if let Some(model) = &role.model {
         if let Some((profile, other)) = own.filter(|it| it.1 != model.value) {
@@ -347,19 +367,50 @@ fn model(
             );
             errors.push(text.error(model.at.clone(), message).with_hint("keep one of the two"));
         }
-        return chosen(&model.value, ModelSource::Role);
+        return (chosen(&model.value, ModelSource::Role), text.error(model.at.clone(), ""));
     }
-    if let Some((_, model)) = own {
-        return chosen(model, ModelSource::Profile);
+    if let Some((profile, model)) = own {
+        let file = source.shown(&source.profiles().join(format!("{}.env", profile.name)));
+        let line = profile.lines.get("MODEL").copied().unwrap_or_default();
+        let place = SpecError { line, column: usize::from(line > 0), ..SpecError::whole_file(file, "") };
+        return (chosen(model, ModelSource::Profile), place);
     }
     if let Some((_, model)) = team.provider_models.iter().find(|it| it.0 == provider) {
-        return chosen(model, ModelSource::ProviderModels);
+        return (chosen(&model.value, ModelSource::ProviderModels), in_team(model));
     }
     if let Some(model) = &team.default_model {
-        return chosen(model, ModelSource::DefaultModel);
+        return (chosen(&model.value, ModelSource::DefaultModel), in_team(model));
     }
-    match known.providers.get(provider).and_then(|it| it.default_model.as_deref()) {
+    let choice = match known.providers.get(provider).and_then(|it| it.default_model.as_deref()) {
         Some(model) => chosen(model, ModelSource::BuiltIn),
         None => ModelChoice { value: None, source: ModelSource::ProviderDefault },
+    };
+    (choice, nowhere())
+}
+
+/// Says what is wrong with a model, going by the list of the program that is installed.
+fn check_model(
+    models: &Models,
+    word: &str,
+    provider: &str,
+    place: SpecError,
+    errors: &mut Vec<SpecError>,
+    warnings: &mut Vec<SpecError>,
+) {
+    match models.judge(word) {
+        Verdict::Known => {}
+        Verdict::Shown(slug) => {
+            let message = format!("{} is not the model's own name, which is `{slug}`", quoted(word));
+            errors.push(SpecError { message, ..place }.with_hint(format!("write `{slug}`")));
+        }
+        Verdict::Unknown(near) => {
+            let message = format!("the installed `{provider}` does not list a model {}", quoted(word));
+            let hint = if near.is_empty() {
+                format!("run `{}` to see those it does", models.command)
+            } else {
+                format!("did you mean {}?", any_of(&near))
+            };
+            warnings.push(SpecError { message, ..place }.with_hint(hint));
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::models::Models;
+
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
@@ -128,13 +130,18 @@ impl KeyNames {
     }
 }
 
+/// Tells which models a provider's program knows, if it has a list of them and can be asked now.
+pub type AskModels = fn(provider: &str) -> Option<Models>;
+
 /// The providers that files may name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Known {
     /// What each provider can do, by name.
     pub providers: BTreeMap<String, Capabilities>,
     /// Other spellings, each with the name it stands for.
     pub aliases: BTreeMap<String, String>,
+    /// Asks for the models of a provider; only where one of them is named.
+    pub models: Option<AskModels>,
 }
 
 /// What a word given for a provider turned out to be.
@@ -177,6 +184,11 @@ impl Known {
             known.aliases.insert(alias.to_owned(), name.to_owned());
         }
         known
+    }
+
+    /// Returns the models that a provider's program knows, if that can be known.
+    pub(crate) fn models(&self, provider: &str) -> Option<Models> {
+        self.models.and_then(|ask| ask(provider))
     }
 
     /// Returns the provider's own name for a name or another spelling of it.

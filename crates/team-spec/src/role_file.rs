@@ -9,6 +9,7 @@ use team_model::AgentName;
 use crate::error::{SpecError, quoted};
 use crate::fields::{Fields, Keys, Located};
 use crate::known::{AuthMode, Capabilities, Effort, Known, Lookup, Tool, list};
+use crate::models::{Verdict, any_of};
 use crate::similar::did_you_mean;
 use crate::team_file::{self, unknown_provider};
 use crate::text::Text;
@@ -63,7 +64,7 @@ pub(crate) fn read(text: &Text, stem: &str, known: &Known, errors: &mut Vec<Spec
     let name = name(&mut fields, stem, start.clone());
     let role = role(&mut fields);
     let provider = provider(&mut fields, known, start.clone());
-    let model = fields.line("model").and_then(|it| model(&mut fields, it));
+    let model = fields.line("model").and_then(|it| model(&mut fields, it, known, provider.map(|it| it.0)));
     let effort = effort(&mut fields, provider);
     let auth_mode = auth_mode(&mut fields, provider);
     let profile = profile(&mut fields);
@@ -150,10 +151,23 @@ fn provider<'a>(fields: &mut Fields<'_>, known: &'a Known, start: Range<usize>) 
 }
 
 /// Checks the name of a model, which ends up as an argument of a program.
-pub(crate) fn model(fields: &mut Fields<'_>, found: Located<String>) -> Option<Located<String>> {
+pub(crate) fn model(
+    fields: &mut Fields<'_>,
+    found: Located<String>,
+    known: &Known,
+    provider: Option<&str>,
+) -> Option<Located<String>> {
     match model_problem(&found.value) {
         Some(problem) => {
-            fields.wrong(found.at, format!("{} cannot be a model: {problem}", quoted(&found.value)), None);
+            let models = provider.and_then(|it| known.models(it)).unwrap_or_default();
+            let hint = match models.judge(&found.value) {
+                Verdict::Shown(slug) => Some(format!("write `{slug}`, the model's own name")),
+                Verdict::Unknown(near) if !near.is_empty() => {
+                    Some(format!("did you mean {}?", any_of(&near)))
+                }
+                _ => None,
+            };
+            fields.wrong(found.at, format!("{} cannot be a model: {problem}", quoted(&found.value)), hint);
             None
         }
         None => Some(found),

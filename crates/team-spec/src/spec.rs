@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use team_model::{AgentName, Body, TeamKey};
 
 use crate::approvals::Approvals;
+use crate::error::SpecError;
 use crate::known::{AuthMode, Effort, Tool};
 
 /// The name of the generated file in a team's directory.
@@ -47,6 +48,9 @@ pub struct Spec {
     pub approvals: Approvals,
     /// The agents, by name of their files.
     pub seats: Vec<SpecSeat>,
+    /// What may be wrong and stops nothing, ordered by place.
+    #[serde(skip)]
+    pub warnings: Vec<SpecError>,
 }
 
 /// A line of a file.

@@ -54,8 +54,8 @@ pub(crate) struct TeamFile {
     pub(crate) objective: Option<String>,
     pub(crate) goal: Option<String>,
     /// Models by the providers' own names.
-    pub(crate) provider_models: Vec<(String, String)>,
-    pub(crate) default_model: Option<String>,
+    pub(crate) provider_models: Vec<(String, Located<String>)>,
+    pub(crate) default_model: Option<Located<String>>,
     pub(crate) fast: Option<Located<bool>>,
     pub(crate) session_name: Option<Located<String>>,
     pub(crate) approvals: Approvals,
@@ -78,8 +78,7 @@ pub(crate) fn read(text: &Text, known: &Known, errors: &mut Vec<SpecError>) -> T
         provider_models: provider_models(&mut fields, known),
         default_model: fields
             .line("default_model")
-            .and_then(|it| role_file::model(&mut fields, it))
-            .map(|it| it.value),
+            .and_then(|it| role_file::model(&mut fields, it, known, None)),
         fast: fields.truth("fast"),
         session_name: name(&mut fields, "session_name"),
         approvals: approvals(&mut fields),
@@ -140,8 +139,8 @@ fn approvals(fields: &mut Fields<'_>) -> Approvals {
     found
 }
 
-fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, String)> {
-    let mut models: Vec<(String, String, String)> = Vec::new();
+fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, Located<String>)> {
+    let mut models: Vec<(String, String, Located<String>)> = Vec::new();
     for (word, model) in fields.pairs("provider_models") {
         let provider = match known.look_up(&word.value) {
             // A later build may use it; naming its model here does no harm.
@@ -151,14 +150,14 @@ fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, Strin
                 continue;
             }
         };
-        let Some(model) = role_file::model(fields, model) else { continue };
+        let Some(model) = role_file::model(fields, model, known, Some(&provider)) else { continue };
         match models.iter().find(|it| it.0 == provider) {
-            Some((_, first, other)) if *other != model.value => {
+            Some((_, first, other)) if other.value != model.value => {
                 let message = format!(
                     "{} and {} are the same provider but have different models, {} and {}",
                     quoted(first),
                     quoted(&word.value),
-                    quoted(other),
+                    quoted(&other.value),
                     quoted(&model.value)
                 );
                 fields.wrong(
@@ -168,7 +167,7 @@ fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, Strin
                 );
             }
             Some(_) => {}
-            None => models.push((provider, word.value, model.value)),
+            None => models.push((provider, word.value, model)),
         }
     }
     models.into_iter().map(|(provider, _, model)| (provider, model)).collect()

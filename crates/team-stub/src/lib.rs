@@ -271,6 +271,8 @@ const ROUTES: &[(&str, &str, Answer)] = &[
     ("POST", "/v1/messages", anthropic::messages),
     ("POST", "/v1/messages/count_tokens", anthropic::count_tokens),
     ("POST", "/v1/responses", openai::responses),
+    ("GET", "/backend-api/*", openai::around),
+    ("POST", "/backend-api/*", openai::around),
     ("POST", "/v1beta/models/*", gemini::models),
     ("POST", "/v1/chat/completions", chat::completions),
 ];

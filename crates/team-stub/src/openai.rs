@@ -17,6 +17,9 @@ const TITLE: &str = "Stubbed session";
 const SUMMARY: &str = "A summary by the stub";
 const DEFAULT_TEXT: &str = "ok";
 
+/// The id of the only account there is.
+const ACCOUNT: &str = "stub";
+
 /// How the last text begins when a conversation is to be summed up.
 const SUMMARY_WANTED: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION";
 
@@ -45,6 +48,32 @@ pub(super) fn responses(
     let mut outcome = Outcome { status: 200, said: String::new(), called: Vec::new(), finished: false };
     let sent =
         answer(shared, &body, kind, session.as_deref(), (&turns, length), &acts, connection, &mut outcome);
+    outcome.finished = sent.is_ok();
+    shared.answered(number, outcome);
+    sent
+}
+
+/// Answers what is asked of the service around the model, of which there is little here: an account `stub`.
+///
+/// An empty object would be taken for somebody who may use nothing.
+pub(super) fn around(
+    shared: &Shared,
+    request: &HttpRequest,
+    connection: &mut Connection<'_>,
+) -> io::Result<()> {
+    let number = shared.arrived(crate::record(request, Kind::Other));
+    let (status, body) = if request.path().ends_with("/accounts/check") {
+        // Only this form is taken; nobody answers there, so that nothing more is wanted of it.
+        let origin = format!("https://{}", request.header("host").unwrap_or("127.0.0.1"));
+        let account = json!({
+            "id": ACCOUNT, "workspace_backend_origin": origin, "account_routing_override": "NO_CONSTRAINT",
+        });
+        (200, json!({ "accounts": [account], "default_account_id": ACCOUNT }))
+    } else {
+        (404, json!({}))
+    };
+    let mut outcome = Outcome { status, said: String::new(), called: Vec::new(), finished: false };
+    let sent = connection.reply(status, &[JSON], body.to_string().as_bytes());
     outcome.finished = sent.is_ok();
     shared.answered(number, outcome);
     sent
@@ -151,26 +180,59 @@ impl Reply<'_, '_, '_> {
         let id = act.call_id("call_", &Uuid::new_v4().simple().to_string());
         self.outcome.called.push(tool.to_owned());
         let offered = offered(body);
-        let item = match offered.iter().find(|it| it.full == tool) {
-            Some(Offered { namespace: Some(namespace), name, .. }) => json!({
+        let function = |namespace: Option<&str>, name: &str| {
+            let mut item = json!({
                 "type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": name,
-                "namespace": namespace, "arguments": input.to_string(),
-            }),
-            None if offered.iter().any(|it| it.full == CODE) => {
-                let code = format!("text(await tools.{tool}({input}));");
-                json!({ "type": "custom_tool_call", "id": format!("ctc_{id}"), "call_id": id, "name": CODE, "input": code })
-            }
-            _ => json!({
-                "type": "function_call", "id": format!("fc_{id}"), "call_id": id, "name": tool,
                 "arguments": input.to_string(),
-            }),
+            });
+            if let Some(namespace) = namespace {
+                item["namespace"] = json!(namespace);
+            }
+            item
+        };
+        let item = match offered.iter().find(|it| it.full == tool && it.place != Place::InCode) {
+            Some(Offered { place: Place::Namespace(namespace), name, .. }) => function(Some(namespace), name),
+            None if offers(&offered, CODE) => return self.code(&id, tool, input),
+            // What is kept back until it is searched for may be called at once.
+            None if offers(&offered, SEARCH) && tool.starts_with(OF_SERVERS) => {
+                let (namespace, name) = tool.rsplit_once("__").unwrap_or_default();
+                function(Some(namespace), name)
+            }
+            _ => function(None, tool),
         };
         self.item(item)
     }
 
+    /// Calls a tool by the tool that takes code.
+    fn code(&mut self, id: &str, tool: &str, input: &Value) -> io::Result<()> {
+        let (item_id, index) = (format!("ctc_{id}"), self.output.len());
+        let name: String = tool.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect();
+        // Else the program lets go of what takes long, and the model goes on beside it.
+        let code = format!("// @exec: {{\"yield_time_ms\": {LONG}}}\ntext(await tools.{name}({input}));");
+        let item = |input: &str, status: &str| {
+            json!({
+                "type": "custom_tool_call", "id": item_id, "call_id": id, "name": CODE, "input": input,
+                "status": status,
+            })
+        };
+        let begun = item("", "in_progress");
+        self.send(&json!({ "type": "response.output_item.added", "output_index": index, "item": begun }))?;
+        for piece in pieces(&code) {
+            self.send(&json!({
+                "type": "response.custom_tool_call_input.delta", "item_id": item_id, "output_index": index,
+                "delta": piece,
+            }))?;
+        }
+        self.send(&json!({
+            "type": "response.custom_tool_call_input.done", "item_id": item_id, "output_index": index,
+            "input": code,
+        }))?;
+        self.item(item(&code, "completed"))
+    }
+
     fn bash(&mut self, act: &Act, body: &Value, command: &str, ask: bool) -> io::Result<()> {
         let offered = offered(body);
-        let shell = SHELLS.into_iter().find(|name| offered.iter().any(|it| it.full == *name));
+        let shell = SHELLS.into_iter().find(|name| offers(&offered, name));
         let shell = shell.unwrap_or(SHELLS[0]);
         let mut input = match shell {
             "exec_command" => json!({ "cmd": command, "yield_time_ms": 60_000 }),
@@ -207,6 +269,21 @@ impl Reply<'_, '_, '_> {
 
 /// The tool that takes code, where the model is offered that instead of functions.
 const CODE: &str = "exec";
+
+/// The tool that finds others, where those of servers are kept back until they are wanted.
+const SEARCH: &str = "tool_search";
+
+/// How the names of servers' tools begin.
+const OF_SERVERS: &str = "mcp__";
+
+/// How long code may run before the model is told that it still does, in milliseconds.
+const LONG: u32 = 600_000;
+
+/// The namespace of the functions that have none.
+const PLAIN: &str = "functions";
+
+/// How a tool that code may call is headed in the description of the one that takes code.
+const IN_CODE: &str = "### `";
 
 /// Refuses; a 429 that says when to come again is the limit of a plan, one that does not is a passing one.
 fn refuse(
@@ -301,29 +378,59 @@ fn turns(body: &Value) -> Vec<Turn> {
 
 /// A tool that the model is offered.
 struct Offered {
-    namespace: Option<String>,
+    place: Place,
     name: String,
     full: String,
 }
 
+/// Where a tool is offered.
+#[derive(PartialEq, Eq)]
+enum Place {
+    Plain,
+    Namespace(String),
+    /// To be called by code only.
+    InCode,
+}
+
+/// Lists the tools offered: beside the conversation, or in an item of its own at its beginning.
 fn offered(body: &Value) -> Vec<Offered> {
+    let items = list(&body["input"]).filter(|it| it["type"] == "additional_tools");
     let mut all = Vec::new();
-    for tool in list(&body["tools"]) {
+    for tool in list(&body["tools"]).chain(items.flat_map(|it| list(&it["tools"]))) {
         let name = tool["name"].as_str().or_else(|| tool["type"].as_str()).unwrap_or_default().to_owned();
         if tool["type"] == "namespace" {
             for inner in list(&tool["tools"]) {
+                if name == PLAIN {
+                    plain(inner, &mut all);
+                    continue;
+                }
                 let inner = inner["name"].as_str().unwrap_or_default().to_owned();
-                all.push(Offered {
-                    full: format!("{name}__{inner}"),
-                    namespace: Some(name.clone()),
-                    name: inner,
-                });
+                let full = format!("{name}__{inner}");
+                all.push(Offered { full, place: Place::Namespace(name.clone()), name: inner });
             }
         } else {
-            all.push(Offered { namespace: None, full: name.clone(), name });
+            plain(tool, &mut all);
         }
     }
     all
+}
+
+fn plain(tool: &Value, all: &mut Vec<Offered>) {
+    let name = tool["name"].as_str().or_else(|| tool["type"].as_str()).unwrap_or_default().to_owned();
+    if name == CODE && tool["type"] == "custom" {
+        let heads = tool["description"].as_str().unwrap_or_default().lines();
+        let inside = heads.filter_map(|it| it.trim().strip_prefix(IN_CODE)?.strip_suffix('`'));
+        all.extend(inside.map(|it| Offered {
+            place: Place::InCode,
+            name: it.to_owned(),
+            full: it.to_owned(),
+        }));
+    }
+    all.push(Offered { place: Place::Plain, full: name.clone(), name });
+}
+
+fn offers(offered: &[Offered], tool: &str) -> bool {
+    offered.iter().any(|it| it.full == tool)
 }
 
 fn texts(content: &Value) -> Vec<String> {

@@ -287,6 +287,59 @@ fn the_responses_api_says_calls_and_refuses_as_told() {
 }
 
 #[test]
+fn a_model_that_is_offered_code_calls_by_code_and_goes_on_behind_it() {
+    let stub = ModelStub::start().unwrap();
+    let exec = "Runs code\n\n### `exec_command`\nRuns a command\n### `view_image`\n";
+    let functions = json!([
+        { "type": "custom", "name": "exec", "description": exec },
+        { "type": "function", "name": "wait" },
+    ]);
+    let tools = json!([
+        { "type": "namespace", "name": "functions", "tools": functions },
+        { "type": "namespace", "name": "own", "tools": [{ "type": "function", "name": "spawn" }] },
+    ]);
+    let offer = json!({ "type": "additional_tools", "role": "developer", "tools": tools });
+    let respond = |more: &[Value]| {
+        let script = said_by("user", "stub: call mcp__x__report-it {\"a\":1}\nstub: ask ls\nstub: say end");
+        let input: Vec<Value> = [offer.clone(), script].iter().chain(more).cloned().collect();
+        let (_, said) =
+            ask(&stub, "POST", "/v1/responses", &json!({ "model": "m", "input": input }).to_string());
+        said
+    };
+    let data = |said: &str| -> Vec<Value> {
+        said.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
+    };
+    let said = respond(&[]);
+    let events = data(&said);
+    let pieces: String = events.iter().filter_map(|it| it["delta"].as_str()).collect();
+    let call = &events.iter().find(|it| it["type"] == "response.output_item.done").unwrap()["item"];
+    assert_eq!((&call["type"], &call["name"]), (&json!("custom_tool_call"), &json!("exec")));
+    let code = call["input"].as_str().unwrap();
+    assert_eq!(pieces, code);
+    let (pragma, code) = code.split_once('\n').unwrap();
+    assert!(pragma.starts_with("// @exec: {"), "{pragma}");
+    assert_eq!(code, r#"text(await tools.mcp__x__report_it({"a":1}));"#);
+
+    let result = json!({ "type": "custom_tool_call_output", "call_id": call["call_id"], "output": "" });
+    let said = respond(&[call.clone(), result]);
+    assert!(said.contains("tools.exec_command(") && said.contains("require_escalated"), "{said}");
+    let turn = stub.turns().pop().unwrap();
+    assert_eq!(turn.tools, ["exec_command", "view_image", "exec", "wait", "own__spawn"]);
+    assert_eq!(turn.outcome.unwrap().called, ["exec_command"]);
+}
+
+#[test]
+fn a_tool_that_is_kept_back_until_it_is_searched_for_is_called_by_its_namespace() {
+    let stub = ModelStub::start().unwrap();
+    let body = json!({
+        "model": "m", "tools": [{ "type": "tool_search", "execution": "client" }],
+        "input": [said_by("user", "stub: call mcp__x__report_result {}")],
+    });
+    let (_, said) = ask(&stub, "POST", "/v1/responses", &body.to_string());
+    assert!(said.contains(r#""name":"report_result","namespace":"mcp__x""#), "{said}");
+}
+
+#[test]
 fn generate_content_is_streamed_goes_on_behind_a_call_and_is_refused() {
     let stub = ModelStub::start().unwrap();
     let ask_it = |contents: Value, method: &str| {

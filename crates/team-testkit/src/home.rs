@@ -18,8 +18,14 @@ pub const TOKEN: &str = "stub-token";
 /// The variable in which codex looks for the key of the stub.
 pub const CODEX_KEY: &str = "STUB_KEY";
 
+/// What a log-in of codex says of its owner, unsigned: nobody, with an account `stub`, until 2100. It opens nothing.
+const CODEX_OWNER: [&str; 2] = [
+    "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0",
+    "eyJlbWFpbCI6Im5vYm9keUBleGFtcGxlLmNvbSIsImV4cCI6NDEwMjQ0NDgwMCwiaHR0cHM6Ly9hcGkub3BlbmFpLmNvbS9hdXRoIjp7ImNoYXRncHRfcGxhbl90eXBlIjoicGx1cyIsImNoYXRncHRfYWNjb3VudF9pZCI6InN0dWIiLCJjaGF0Z3B0X3VzZXJfaWQiOiJzdHViIn19",
+];
+
 /// Files and directories of a home that belong to the person.
-const THEIRS: [&str; 15] = [
+const THEIRS: [&str; 16] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".claude/CLAUDE.md",
@@ -30,6 +36,7 @@ const THEIRS: [&str; 15] = [
     ".claude/rules",
     ".claude/skills",
     ".claude/.credentials.json",
+    ".codex/auth.json",
     ".config/git",
     ".config/opencode/opencode.json",
     ".gitconfig",
@@ -77,9 +84,36 @@ impl TestHome {
 
     /// Writes settings of codex that lead to the stub; the key is looked for in [`CODEX_KEY`].
     pub fn with_codex(&self, stub: &ModelStub, trusted: &[&Path]) -> &Self {
+        let head = "model = \"stub-model\"\nmodel_provider = \"stub\"\n";
+        self.codex_settings(head, stub, &format!("env_key = \"{CODEX_KEY}\"\n"), trusted)
+    }
+
+    /// Writes settings of codex that lead to the stub, and a log-in like that of a person with a subscription.
+    ///
+    /// What is asked of the service around the model goes to the stub as well, so that the log-in stays here.
+    pub fn with_codex_login(&self, stub: &ModelStub, trusted: &[&Path]) -> &Self {
+        let head = format!(
+            "model_provider = \"stub\"\nchatgpt_base_url = \"{}/backend-api/\"\n\
+             otel.metrics_exporter = \"none\"\n",
+            stub.url()
+        );
+        self.codex_settings(&head, stub, "requires_openai_auth = true\n", trusted);
+        let token = format!("{}.{}.stub", CODEX_OWNER[0], CODEX_OWNER[1]);
+        let tokens = json!({
+            "id_token": token, "access_token": token, "refresh_token": TOKEN, "account_id": "stub",
+        });
+        let login = json!({
+            "auth_mode": "chatgpt", "OPENAI_API_KEY": null, "tokens": tokens,
+            "last_refresh": "2099-01-01T00:00:00Z",
+        });
+        self.write(".codex/auth.json", &login);
+        self
+    }
+
+    fn codex_settings(&self, head: &str, stub: &ModelStub, login: &str, trusted: &[&Path]) -> &Self {
         let mut settings = format!(
-            "model = \"stub-model\"\nmodel_provider = \"stub\"\n\n[model_providers.stub]\nname = \"stub\"\n\
-             base_url = \"{}/v1\"\nwire_api = \"responses\"\nenv_key = \"{CODEX_KEY}\"\n",
+            "{head}\n[model_providers.stub]\nname = \"stub\"\nbase_url = \"{}/v1\"\n\
+             wire_api = \"responses\"\n{login}",
             stub.url()
         );
         for folder in trusted {

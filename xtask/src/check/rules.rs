@@ -155,6 +155,7 @@ pub(crate) const RULES: &[Rule] = &[
         except: &[
             ("crates/team-agent/src/commands/attach.rs", "becomes the viewer that a person asked for"),
             ("crates/team-engine/src/ops/doctor.rs", "asks programs for their version"),
+            ("crates/team-engine/src/models.rs", "asks programs for the models they know"),
             ("crates/team-engine/src/process.rs", "asks ps where there is no /proc"),
             ("crates/team-tmux/src/process.rs", "asks ps where there is no /proc"),
             ("crates/team-fake/src/", "starts hooks, shells and servers, as other programs do"),

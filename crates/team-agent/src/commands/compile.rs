@@ -24,6 +24,9 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &CompileArgs) -> Result<u8, 
         ui.say(why);
     }
     Ok(ui.answer(&compiled, None, |ui| {
+        for warning in &compiled.warnings {
+            ui.say(&warning.shown);
+        }
         ui.line(&format!(
             "Team {} ({}), tmux session {}",
             compiled.name, compiled.team, compiled.session_name

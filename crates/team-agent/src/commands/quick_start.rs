@@ -56,6 +56,9 @@ pub(crate) fn show_progress(ui: &Ui, seat: &SeatProgress) {
 pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {
     let failure = failure(started);
     ui.answer(started, failure.as_ref(), |ui| {
+        for warning in &started.warnings {
+            ui.say(&warning.shown);
+        }
         if let Some(note) = &started.note {
             ui.say(note);
         }

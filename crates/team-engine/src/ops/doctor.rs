@@ -215,6 +215,11 @@ fn providers(path: &str) -> Vec<Check> {
             .unwrap_or_default()
             .to_owned();
         checks.push(verdict(&id, known.name, &version));
+        if let Some((why, command)) = known.provider().and_then(crate::models::failure) {
+            let message = format!("names of models of {} are not checked: asked for them, {why}", known.name);
+            let hint = format!("run `{command}` to see what it says");
+            checks.push(check(&format!("{id}.models"), CheckLevel::Warn, message, Some(&hint)));
+        }
     }
     checks
 }

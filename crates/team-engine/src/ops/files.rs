@@ -98,9 +98,44 @@ pub struct Compiled {
     pub denies: Vec<String>,
     /// Its seats.
     pub agents: Vec<CompiledSeat>,
+    /// What may be wrong in the files and stops nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// Why the result could not be kept beside the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_written: Option<String>,
+}
+
+/// Something in a team's files that may be wrong and stops nothing.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Warning {
+    /// The file, relative to the workspace where it lies inside.
+    pub file: String,
+    /// The line, from 1; 0 when the whole file is meant.
+    pub line: usize,
+    /// The column in characters, from 1; 0 when the whole file is meant.
+    pub column: usize,
+    /// What may be wrong.
+    pub message: String,
+    /// One thing that the reader can do now.
+    pub hint: Option<String>,
+    /// All of it, with the line itself, for people.
+    #[serde(skip)]
+    pub shown: String,
+}
+
+impl Warning {
+    pub(crate) fn all(spec: &Spec) -> Vec<Self> {
+        let warning = |it: &team_spec::SpecError| Self {
+            file: it.file.clone(),
+            line: it.line,
+            column: it.column,
+            message: it.message.clone(),
+            hint: it.hint.clone(),
+            shown: format!("warning: {it}"),
+        };
+        spec.warnings.iter().map(warning).collect()
+    }
 }
 
 /// A seat as its role file describes it.
@@ -141,6 +176,7 @@ pub(crate) fn known() -> Known {
             can.auth_modes = modes.filter_map(|it| AuthMode::parse(it.as_str())).collect();
         }
     }
+    known.models = Some(crate::models::of_provider);
     known
 }
 
@@ -185,6 +221,7 @@ pub fn compile(workspace: &Path, dir: Option<&Path>, team_id: Option<&str>) -> R
         allows: spec.approvals.allow.clone(),
         denies: spec.approvals.deny.clone(),
         agents,
+        warnings: Warning::all(&spec),
         not_written: saved.err().map(|it| format!("`spec.json` could not be written: {it}")),
     })
 }

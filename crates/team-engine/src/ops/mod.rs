@@ -34,7 +34,7 @@ pub use doctor::{Check, CheckLevel, Doctor, ProgramFound, doctor, programs};
 pub use end::{AtWork, Attach, AttachTarget, Deleted, ShutDown};
 pub use explain::{Explained, ReceiptOf, StepShown};
 pub(crate) use files::known;
-pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, compile, init, init_profile};
+pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, Warning, compile, init, init_profile};
 pub use follow::{EventLine, Told, Waited, Wish};
 pub use grant::GrantsShown;
 pub use inbox::{Inbox, InboxEntry};

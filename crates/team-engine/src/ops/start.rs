@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{AgentName, LeaderBinding, SeatState, State, TeamKey, TeamState};
 
-use super::files::read_team;
+use super::files::{Warning, read_team};
 use super::{Engine, Scope};
 use crate::decide::{self, Refusal, StartCommand, StartSeat};
 use crate::error::EngineError;
@@ -76,6 +76,9 @@ pub struct Started {
     /// Patterns of permission questions that are allowed without a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allows: Vec<String>,
+    /// What may be wrong in the team's files and stops nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// What a person should know of it besides.
     pub note: Option<String>,
 }
@@ -117,7 +120,7 @@ impl Engine {
         engine
             .store_mut()?
             .decide(now, &by, Some(&key), |state| Ok((decide::start_team(state, &command)?, ())))?;
-        engine.follow_start(&key, progress)
+        Ok(Started { warnings: Warning::all(&spec), ..engine.follow_start(&key, progress)? })
     }
 
     /// What a directory means for a restart: a workspace, or the directory of a team in one.
@@ -182,7 +185,7 @@ impl Engine {
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
             Ok((decide::restart_team(state, &command, &resumable)?, ()))
         })?;
-        Ok(Started { note, ..engine.follow_start(&key, progress)? })
+        Ok(Started { note, warnings: Warning::all(&spec), ..engine.follow_start(&key, progress)? })
     }
 
     /// A team whose server ended with nobody there to see it is recorded as lost first.
@@ -300,6 +303,7 @@ impl Engine {
             agents,
             leader_bound: team.leader.bound.is_some(),
             allows: wish::approvals(&self.workspace, key).allow,
+            warnings: Vec::new(),
             note: None,
         })
     }

@@ -16,7 +16,7 @@ use crate::bridge::{Bridge, BridgeContext};
 use crate::claude_like;
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ModelList, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -64,6 +64,10 @@ impl Provider for Codex {
         }
     }
 
+    fn model_list(&self) -> Option<ModelList> {
+        Some(ModelList { arguments: &["debug", "models", "--bundled"], read: records::models })
+    }
+
     fn known_versions(&self) -> &'static Versions {
         version::versions(NAME).expect("the version table lists this provider")
     }
@@ -100,6 +104,10 @@ impl Provider for Codex {
 
     fn trusts(&self, trust_file: &str, cwd: &Path) -> bool {
         records::trusts(trust_file, cwd)
+    }
+
+    fn settings_files(&self, env: &BTreeMap<String, String>, home: &Path) -> Vec<PathBuf> {
+        start::settings_files(&self.trust_file(env, home).unwrap_or_default())
     }
 
     fn trust_note(&self, home: &Path, cwd: &Path) -> Option<(PathBuf, String)> {

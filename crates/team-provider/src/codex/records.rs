@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::fact::{Fact, RecordKind, TurnOutcome};
+use crate::provider::ModelName;
 
 /// Returns what a record proves; what is not readable proves nothing.
 pub(super) fn read(kind: RecordKind, record: &str) -> Vec<Fact> {
@@ -83,9 +84,36 @@ fn unquoted(word: &str) -> Option<String> {
     }
 }
 
+/// Reads the list of models, the offered ones first, each group as the program orders it.
+pub(super) fn models(printed: &str) -> Option<Vec<ModelName>> {
+    let list: Value = serde_json::from_str(printed).ok()?;
+    let mut models: Vec<(bool, i64, ModelName)> = Vec::new();
+    for it in list["models"].as_array()? {
+        let slug = it["slug"].as_str()?.to_owned();
+        let display = it["display_name"].as_str().unwrap_or(&slug).to_owned();
+        let hidden = it["visibility"] != "list";
+        models.push((hidden, it["priority"].as_i64().unwrap_or(i64::MAX), ModelName { slug, display }));
+    }
+    models.sort_by_key(|it| (it.0, it.1));
+    Some(models.into_iter().map(|it| it.2).collect()).filter(|it: &Vec<_>| !it.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn models_are_listed_as_they_are_offered() {
+        let printed = r#"{"models":[
+            {"slug":"hidden","visibility":"hide","priority":1},
+            {"slug":"gpt-5.5","display_name":"GPT-5.5","visibility":"list","priority":13,"base_instructions":"x"},
+            {"slug":"gpt-6-sol","display_name":"GPT-6-Sol","visibility":"list","priority":6}]}"#;
+        let slugs: Vec<String> = models(printed).unwrap().into_iter().map(|it| it.slug).collect();
+        assert_eq!(slugs, ["gpt-6-sol", "gpt-5.5", "hidden"]);
+        for odd in ["", "{}", "[]", r#"{"models":[]}"#, r#"{"models":[{}]}"#] {
+            assert_eq!(models(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn a_folder_is_trusted_by_its_own_section_or_that_of_one_above() {

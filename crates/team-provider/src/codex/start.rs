@@ -56,6 +56,14 @@ const WORDS: &[&str] = &[
     "*",
 ];
 
+/// The layer of the person's settings that is meant for workers of teams.
+const LAYER: &str = "team-agent";
+
+/// Returns the person's settings files that decide whether there is a layer for workers.
+pub(super) fn settings_files(settings: &Path) -> Vec<PathBuf> {
+    vec![settings.to_owned(), settings.with_file_name(format!("{LAYER}.config.toml"))]
+}
+
 /// Describes the start of a seat.
 pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
     let (program, socket, cwd) = (text(seat.program)?, text(seat.socket)?, text(seat.cwd)?);
@@ -98,6 +106,10 @@ pub(super) fn launch(seat: &SeatContext<'_>) -> Result<Launch, Unsupported> {
         return Err(Unsupported::Value { provider: NAME, what: "start", value: "fork".to_owned() });
     }
     screen.extend(["--remote".into(), listen.clone().into(), "-C".into(), cwd.into()]);
+    if has_layer(seat, &mut launch.notes) {
+        // The server knows no such flag; what the screen is told holds for the conversation that it begins.
+        screen.extend(["--profile".into(), LAYER.into()]);
+    }
     screen.extend(shared.iter().cloned());
     screen.extend(["-c".into(), "tui.animations=false".into()]);
     launch.argv = screen;
@@ -164,6 +176,28 @@ fn rights(seat: &SeatContext<'_>, settings: &mut Settings, notes: &mut Vec<Strin
     if has(WRITES) && has(&["network"]) {
         settings.set("sandbox_workspace_write.network_access", &json!(true));
     }
+}
+
+/// Says whether the person has a layer of settings for workers that this program reads.
+fn has_layer(seat: &SeatContext<'_>, notes: &mut Vec<String>) -> bool {
+    let [settings, Some(_)] = seat.own_settings else { return false };
+    if seat.auth != Auth::Subscription || seat.profile.contains_key("CODEX_HOME") {
+        return false;
+    }
+    let old = settings.as_deref().is_some_and(|it| it.lines().any(is_old_layer));
+    if old {
+        notes.push(format!(
+            "`{LAYER}.config.toml` is not used: `{NAME}` does not take it beside `[profiles.{LAYER}]` in `config.toml`"
+        ));
+    }
+    !old
+}
+
+/// Says whether a line of the settings begins or chooses a layer in the old way.
+fn is_old_layer(line: &str) -> bool {
+    let line: String = line.chars().filter(|it| !it.is_whitespace() && !matches!(it, '"' | '\'')).collect();
+    let begins = line.trim_start_matches('[').strip_prefix("profiles.").and_then(|it| it.strip_prefix(LAYER));
+    begins.is_some_and(|it| it.starts_with([']', '.', '='])) || line == format!("profile={LAYER}")
 }
 
 /// Chooses the home: the person's own, or with a profile's key one of the seat.
@@ -296,6 +330,23 @@ fn session(id: &str) -> Result<&str, Unsupported> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_layer_of_that_name_is_seen_however_it_is_written() {
+        for line in [
+            "[profiles.team-agent]",
+            " [ profiles . \"team-agent\" ] # mine",
+            "[profiles.team-agent.tui]",
+            "profiles.team-agent.model = \"x\"",
+            "profile = 'team-agent'",
+        ] {
+            assert!(is_old_layer(line), "{line}");
+        }
+        for line in ["[profiles.team-agent-2]", "# [profiles.team-agent]", "profile = \"mine\"", "[profiles]"]
+        {
+            assert!(!is_old_layer(line), "{line}");
+        }
+    }
 
     #[test]
     fn a_value_is_written_as_the_settings_want_it() {

@@ -205,8 +205,8 @@ impl Provider for Gemini {
         false
     }
 
-    fn settings_file(&self, env: &BTreeMap<String, String>, home: &Path) -> Option<PathBuf> {
-        Some(own_folder(env, home).join("settings.json"))
+    fn settings_files(&self, env: &BTreeMap<String, String>, home: &Path) -> Vec<PathBuf> {
+        vec![own_folder(env, home).join("settings.json")]
     }
 
     fn hook_session(&self, stdin: &Value) -> Option<HookSession> {
@@ -305,7 +305,7 @@ fn arguments(seat: &SeatContext<'_>) -> Result<Vec<OsString>, Unsupported> {
 
 /// Returns the person's own settings, as far as they can be read.
 fn persons(seat: &SeatContext<'_>, launch: &mut Launch) -> Map<String, Value> {
-    let Some(written) = seat.own_settings else { return Map::new() };
+    let Some(Some(written)) = seat.own_settings.first() else { return Map::new() };
     if let Ok(Value::Object(settings)) = serde_json::from_str(&without_comments(written)) {
         return settings;
     }

@@ -216,6 +216,21 @@ fn what_a_living_server_was_given_is_never_sent_twice() {
 }
 
 #[test]
+fn that_a_text_was_accepted_proves_nothing_until_its_turn_is_seen() {
+    let mut it = World::ready();
+    assert_eq!(it.message("m-1", false), ["> turn/start"]);
+    // Accepted, as a queue without a reader does; time passes.
+    assert_eq!(it.reply("turn/start", &json!({ "turn": { "id": "u1" } })), [""; 0]);
+    for _ in 0..3 {
+        assert_eq!(it.on(Input::Tick), [""; 0]);
+    }
+    assert_eq!(it.told("turn/started", json!({ "turn": { "id": "u1" } })), [""; 0]);
+    assert!(!it.protocol.is_open(), "nothing is sent behind it");
+    let words = it.user_message("u1", "m-1");
+    assert!(words.contains(&"turn `text of m-1`".to_owned()), "{words:?}");
+}
+
+#[test]
 fn a_turn_that_its_server_took_along_has_ended_and_one_of_an_earlier_bridge_too() {
     let mut it = World::ready();
     it.message("m-1", false);
