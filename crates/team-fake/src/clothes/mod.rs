@@ -268,6 +268,8 @@ pub(crate) struct Look {
     pub(crate) glyph: &'static str,
     pub(crate) placeholder: &'static str,
     pub(crate) footer: &'static str,
+    /// Stands before an answer.
+    pub(crate) answer: &'static str,
     /// Said while a turn runs.
     pub(crate) work: &'static str,
     /// Said before what waits.
