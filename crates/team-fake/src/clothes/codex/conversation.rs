@@ -2,7 +2,7 @@
 //! connection.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags};
@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use super::rollout::Rollout;
 use super::tools::{Said, Tools};
 use super::turn::{Call, Message, Step, Turn, Wait};
+use super::{MODELS, Refusal, Start, queue_file};
 use crate::child::{Pipe, Process};
 use crate::control::ControlFile;
 use crate::directive::{self, Directive, Item};
-use crate::logs::Logs;
+use crate::logs::{Logs, replace};
 
 /// Behaviour that control lines change, of all conversations of a server.
 #[derive(Debug)]
@@ -25,6 +26,17 @@ pub(super) struct Knobs {
     pub(super) api_error: Option<String>,
     /// Seconds until the limit ends.
     pub(super) limit: Option<u64>,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            answer_after: Duration::from_millis(5),
+            late_receipt: Duration::ZERO,
+            api_error: None,
+            limit: None,
+        }
+    }
 }
 
 /// Something for the clients, or for the server.
@@ -60,6 +72,7 @@ struct Armed {
 pub(super) struct Conversation {
     pub(super) id: String,
     pub(super) cwd: String,
+    pub(super) model: String,
     pub(super) home: PathBuf,
     pub(super) instructions: Option<String>,
     pub(super) rollout: Rollout,
@@ -77,38 +90,50 @@ pub(super) struct Conversation {
     pub(super) out: Vec<Out>,
 }
 
-/// What a conversation is made of.
-pub(super) struct Parts {
-    pub(super) id: String,
-    pub(super) cwd: String,
-    pub(super) home: PathBuf,
-    pub(super) instructions: Option<String>,
-    pub(super) rollout: Rollout,
-    pub(super) logs: Logs,
-    pub(super) tools: Tools,
-    pub(super) control: ControlFile,
-    pub(super) queue: ControlFile,
-}
-
 impl Conversation {
-    pub(super) fn new(parts: Parts) -> Self {
-        Self {
-            id: parts.id,
-            cwd: parts.cwd,
-            home: parts.home,
-            instructions: parts.instructions,
-            rollout: parts.rollout,
-            logs: parts.logs,
-            tools: parts.tools,
-            control: parts.control,
-            queue: parts.queue,
+    /// Loads a conversation, with its tools and its files.
+    pub(super) fn load(start: &Start, id: &str, cwd: &str, rollout: Rollout) -> Result<Self, Refusal> {
+        let settings = &start.settings;
+        let mut logs = Logs::open(&start.logs, id)?;
+        let mut names: Vec<String> =
+            std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        let argv: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
+        logs.event("start", json!({"argv": argv, "cwd": cwd, "pid": std::process::id(), "env_names": names}));
+        // What it is told of itself is told once, when it begins.
+        let instructions = settings.get(&["developer_instructions"]).as_str().filter(|_| !rollout.exists());
+        if let Some(text) = instructions {
+            let copy = start.logs.events(id).with_extension("system-prompt");
+            replace(&copy, text)?;
+            logs.event("system_prompt", json!({"bytes": text.len(), "copy": copy}));
+        }
+        let control = ControlFile::open(Path::new(cwd).join(start.logs.control(id)));
+        let queue = ControlFile::open(queue_file(&start.home, id));
+        for folder in [&control, &queue].into_iter().filter_map(|it| it.path.parent()) {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut tools = Tools::new(settings, cwd);
+        tools.start(Path::new(cwd), &logs);
+        let mut conversation = Self {
+            id: id.to_owned(),
+            cwd: cwd.to_owned(),
+            model: settings.get(&["model"]).as_str().unwrap_or(MODELS[0].0).to_owned(),
+            home: start.home.clone(),
+            instructions: instructions.map(str::to_owned),
+            rollout,
+            logs,
+            tools,
+            control,
+            queue,
             queued: VecDeque::new(),
             turn: None,
             question: None,
             failed: false,
             armed: Vec::new(),
             out: Vec::new(),
-        }
+        };
+        conversation.read_queue();
+        Ok(conversation)
     }
 
     /// How clients see it.

@@ -18,6 +18,8 @@ pub(super) enum Kind {
     /// The request of the server.
     Permission(u64),
     Nudge,
+    /// Of a newer model, at the start.
+    Offer,
 }
 
 /// A dialog over the input box.
@@ -74,6 +76,16 @@ impl Dialog {
             &["Switch to gpt-6-luna", "Keep current model", "Keep current model (never show again)"],
             "",
             "enter select · esc back",
+        )
+    }
+
+    pub(super) fn offer(newer: &str) -> Self {
+        Self::new(
+            Kind::Offer,
+            &[&format!("Meet {newer}"), "", "Choose how you'd like to go on."],
+            &["Try new model", "Use existing model"],
+            "",
+            "Press enter to continue",
         )
     }
 

@@ -3,6 +3,7 @@
 //! Knows the command line. `docs/fake-agent.md` says what these clothes hold.
 
 mod conversation;
+mod exec;
 mod look;
 mod rollout;
 mod screen;
@@ -29,6 +30,7 @@ enum Wish {
     Screen,
     Resume,
     Server,
+    Exec,
     Queue,
     Models,
     Version,
@@ -112,6 +114,7 @@ fn run(words: &[String]) -> i32 {
     let done = read(words).and_then(|start| match start.wish {
         Wish::Version => say(&Codex.version_line(&version())),
         Wish::Models => say(&models()),
+        Wish::Exec => exec::run(&start),
         Wish::Queue => queue(&start),
         Wish::Server => server::run(&start),
         Wish::Screen | Wish::Resume => screen::run(&start),
@@ -144,17 +147,14 @@ fn read(words: &[String]) -> Result<Start, Refusal> {
         thread: None,
         message: None,
     };
-    if let Ok(text) = std::fs::read_to_string(start.home.join("config.toml")) {
-        start.settings.read(&text);
-    }
+    let (mut files, mut assigned) = (vec!["config.toml".to_owned()], Vec::new());
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| Refusal::NoValue(word.clone()));
         match (start.wish, word.as_str()) {
-            (_, "-c" | "--config") => start.settings.set(&value()?).map_err(Refusal::Setting)?,
-            (_, "-m" | "--model") => {
-                let model = format!("model={}", json!(value()?));
-                start.settings.set(&model).map_err(Refusal::Setting)?;
-            }
+            (_, "-c" | "--config") => assigned.push(value()?),
+            (_, "-m" | "--model") => assigned.push(format!("model={}", json!(value()?))),
+            (Wish::Screen | Wish::Resume, "--profile") => files.push(format!("{}.config.toml", value()?)),
+            (Wish::Models, "--bundled") => {}
             (_, "-C" | "--cd") => start.cwd = value()?.into(),
             (Wish::Server, "--listen") | (Wish::Screen | Wish::Resume, "--remote") => {
                 start.socket = value()?.strip_prefix("unix://").map(PathBuf::from);
@@ -163,6 +163,8 @@ fn read(words: &[String]) -> Result<Start, Refusal> {
             (Wish::Queue, "--message") => start.message = Some(value()?),
             (Wish::Screen, "--version" | "-V") => start.wish = Wish::Version,
             (Wish::Screen, "app-server") => start.wish = Wish::Server,
+            (Wish::Screen, "exec") => start.wish = Wish::Exec,
+            (Wish::Exec, text) if !text.starts_with('-') => start.message = Some(word),
             (Wish::Screen, "queue") => start.wish = Wish::Queue,
             (Wish::Screen, "debug") if value()? == "models" => start.wish = Wish::Models,
             (Wish::Screen, "resume") => {
@@ -172,6 +174,10 @@ fn read(words: &[String]) -> Result<Start, Refusal> {
             _ => return Err(Refusal::Argument(word)),
         }
     }
+    for file in files {
+        start.settings.read(&std::fs::read_to_string(start.home.join(file)).unwrap_or_default());
+    }
+    assigned.iter().try_for_each(|it| start.settings.set(it)).map_err(Refusal::Setting)?;
     Ok(start)
 }
 
@@ -196,28 +202,27 @@ fn script() -> Result<Vec<Command>, Refusal> {
     text.lines().filter_map(understood).collect()
 }
 
-/// A few of the models that the program lists.
+/// A few of the models that the program lists: slug, name on the screen, and what is offered in its place.
+const MODELS: &[(&str, &str, Option<&str>)] = &[
+    ("gpt-6.2-sol", "GPT-6.2-Sol", None),
+    ("gpt-6.2-astra", "GPT-6.2-Astra", None),
+    ("gpt-6.1-sol", "GPT-6.1-Sol", None),
+    ("gpt-6-sol", "GPT-6-Sol", None),
+    ("gpt-6-luna", "GPT-6-Luna", None),
+    ("gpt-5.6-sol", "GPT-5.6-Sol", Some("gpt-6-sol")),
+    ("gpt-5.5", "GPT-5.5", Some("gpt-6-sol")),
+];
+
 fn models() -> String {
-    let efforts: Vec<_> = ["low", "medium", "high", "xhigh"]
-        .iter()
-        .map(|it| json!({"effort": it, "description": ""}))
-        .collect();
-    let model = |slug: &str, name: &str, upgrade: Option<&str>| {
+    let efforts = ["low", "medium", "high", "xhigh"].map(|it| json!({"effort": it, "description": ""}));
+    let model = |(slug, name, upgrade): &(&str, &str, Option<&str>)| {
         json!({
-            "slug": slug, "display_name": name, "visibility": "list", "priority": 1, "upgrade": upgrade.map(|it| json!({"model": it})),
+            "slug": slug, "display_name": name, "visibility": "list", "priority": 1,
+            "upgrade": upgrade.map(|it| json!({"model": it})),
             "default_reasoning_level": "medium", "supported_reasoning_levels": efforts,
         })
     };
-    let models = [
-        model("gpt-6.2-sol", "GPT-6.2-Sol", None),
-        model("gpt-6.2-astra", "GPT-6.2-Astra", None),
-        model("gpt-6.1-sol", "GPT-6.1-Sol", None),
-        model("gpt-6-sol", "GPT-6-Sol", None),
-        model("gpt-6-luna", "GPT-6-Luna", None),
-        model("gpt-5.6-sol", "GPT-5.6-Sol", Some("gpt-6-sol")),
-        model("gpt-5.5", "GPT-5.5", Some("gpt-6-sol")),
-    ];
-    json!({"models": models}).to_string()
+    json!({"models": MODELS.iter().map(model).collect::<Vec<_>>()}).to_string()
 }
 
 /// Where the texts lie that wait for a conversation.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::look::{Dialog, Kind, View};
 use super::server::SCREEN;
 use super::wire::{Peer, Signals, sleep};
-use super::{Refusal, Start, script};
+use super::{MODELS, Refusal, Start, script};
 use crate::composer::Composer;
 use crate::control::{self, Command};
 use crate::input::{Event, Parser};
@@ -111,9 +111,16 @@ pub(super) fn run(start: &Start) -> Result<i32, Refusal> {
     if asks_for_trust(start) {
         screen.dialog = Some(Dialog::trust(&cwd));
     } else {
-        screen.retry_at = Some(Instant::now());
+        screen.trusted();
     }
     Ok(screen.go())
+}
+
+/// The model that is offered in place of the one that was asked for, unless it was refused before.
+fn offer(start: &Start) -> Option<&'static str> {
+    let model = start.settings.get(&["model"]).as_str()?;
+    let newer = MODELS.iter().find(|it| it.0 == model)?.2?;
+    (start.settings.get(&["notice", "model_migrations", model]) != newer).then_some(newer)
 }
 
 /// A folder under version control that nobody has trusted is asked about.
@@ -193,6 +200,14 @@ impl Screen<'_> {
         }
         if !out.is_empty() {
             self.terminal.write(&out);
+        }
+    }
+
+    /// The folder may be worked in: another question, or the server.
+    fn trusted(&mut self) {
+        match offer(self.start) {
+            Some(newer) => self.dialog = Some(Dialog::offer(newer)),
+            None => self.retry_at = Some(Instant::now()),
         }
     }
 

@@ -6,20 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, raise};
 use serde_json::{Value, json};
 
-use super::conversation::{Conversation, Knobs, Out, Parts};
+use super::conversation::{Conversation, Knobs, Out};
 use super::rollout::Rollout;
-use super::tools::Tools;
 use super::turn::Message;
 use super::wire::{Peer, Signals, sleep};
-use super::{Refusal, Start, queue_file, script};
-use crate::control::{self, Command, ControlFile};
-use crate::logs::{Logs, replace};
+use super::{Refusal, Start, script};
+use crate::control::{self, Command};
 use crate::watch::{SETTLE, Watcher};
 
 /// The name under which our screen says hello.
@@ -65,12 +63,7 @@ pub(super) fn run(start: &Start) -> Result<i32, Refusal> {
         clients: BTreeMap::new(),
         next_client: 0,
         conversations: BTreeMap::new(),
-        knobs: Knobs {
-            answer_after: Duration::from_millis(5),
-            late_receipt: Duration::ZERO,
-            api_error: None,
-            limit: None,
-        },
+        knobs: Knobs::default(),
         watcher: Watcher::new()?,
         signals: Signals::catch(&ends)?,
         settle: None,
@@ -202,6 +195,9 @@ impl Server<'_> {
                 let cwd = cwd.unwrap_or_else(|| self.start.cwd.to_string_lossy().into_owned());
                 let rollout = Rollout::new(&self.start.home, &id);
                 let conversation = self.open(&id, &cwd, rollout).map_err(|error| error.to_string())?;
+                if let Some(model) = params["model"].as_str() {
+                    model.clone_into(&mut conversation.model);
+                }
                 let thread = conversation.shown();
                 conversation.out.push(Out::All("thread/started", json!({"thread": thread})));
                 self.follow(client, &id);
@@ -276,47 +272,13 @@ impl Server<'_> {
         }
     }
 
-    /// Loads a conversation, with its tools and its files.
+    /// Loads a conversation and watches its files.
     fn open(&mut self, id: &str, cwd: &str, rollout: Rollout) -> Result<&mut Conversation, Refusal> {
-        let (home, settings) = (&self.start.home, &self.start.settings);
-        let mut logs = Logs::open(&self.start.logs, id)?;
-        let mut names: Vec<String> =
-            std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-        names.sort_unstable();
-        let argv: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
-        let fields = json!({"argv": argv, "cwd": cwd, "pid": std::process::id(), "env_names": names, "part": "server"});
-        logs.event("start", fields);
-        // What it is told of itself is told once, when it begins.
-        let instructions = settings.get(&["developer_instructions"]).as_str().filter(|_| !rollout.exists());
-        if let Some(text) = instructions {
-            let copy = self.start.logs.events(id).with_extension("system-prompt");
-            replace(&copy, text)?;
-            logs.event("system_prompt", json!({"bytes": text.len(), "copy": copy}));
-        }
-        let control = ControlFile::open(Path::new(cwd).join(self.start.logs.control(id)));
-        let queue = ControlFile::open(queue_file(home, id));
-        for file in [&control.path, &queue.path] {
-            if let Some(folder) = file.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
+        let conversation = Conversation::load(self.start, id, cwd, rollout)?;
+        for file in [&conversation.control.path, &conversation.queue.path] {
             self.watcher.watch(file)?;
         }
-        let mut tools = Tools::new(settings, cwd);
-        tools.start(Path::new(cwd), &logs);
-        let parts = Parts {
-            id: id.to_owned(),
-            cwd: cwd.to_owned(),
-            home: home.clone(),
-            instructions: instructions.map(str::to_owned),
-            rollout,
-            logs,
-            tools,
-            control,
-            queue,
-        };
-        let conversation = self.conversations.entry(id.to_owned()).or_insert(Conversation::new(parts));
-        conversation.read_queue();
-        Ok(conversation)
+        Ok(self.conversations.entry(id.to_owned()).or_insert(conversation))
     }
 
     /// Takes what was appended to control files and queues.

@@ -210,6 +210,8 @@ impl Conversation {
             }
         }
         self.record("task_started", json!({"turn_attribution": {"turn_trigger": "user"}}));
+        let turn = self.turn.as_ref().map(|it| it.id.clone());
+        self.rollout.write("turn_context", json!({"turn_id": turn, "cwd": self.cwd, "model": self.model}));
     }
 
     /// The model gets a message: recorded, told, counted; returns what it asks for.

@@ -123,7 +123,7 @@ impl Screen<'_> {
         match (kind, choice) {
             (Kind::Trust, 1) => {
                 self.note_trust();
-                self.retry_at = Some(Instant::now());
+                self.trusted();
             }
             (Kind::Trust, _) => self.over = Some((0, String::new())),
             (Kind::Permission(id), choice) => {
@@ -134,6 +134,7 @@ impl Screen<'_> {
                 };
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"decision": decision}}));
             }
+            (Kind::Offer, _) => self.retry_at = Some(Instant::now()),
             (Kind::Nudge, 1) => self.event("model_changed", json!({"model": "gpt-6-luna"})),
             (Kind::Nudge, _) => {}
         }
