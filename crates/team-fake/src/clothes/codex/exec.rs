@@ -6,8 +6,9 @@ use nix::sys::signal::Signal;
 use super::conversation::{Conversation, Knobs};
 use super::rollout::Rollout;
 use super::turn::Message;
-use super::wire::{Signals, sleep};
+use super::wire::sleep;
 use super::{Refusal, Start, say};
+use crate::signals::Signals;
 
 /// Runs the turn and prints its answer.
 pub(super) fn run(start: &Start) -> Result<i32, Refusal> {

@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 
 use super::look::{Dialog, Kind, View};
 use super::server::SCREEN;
-use super::wire::{Peer, Signals, sleep};
+use super::wire::{Peer, sleep};
 use super::{MODELS, Refusal, Start, script};
 use crate::composer::Composer;
 use crate::control::{self, Command};
 use crate::input::{Event, Parser};
 use crate::logs::Logs;
+use crate::signals::Signals;
 use crate::term::{self, Terminal};
 
 /// How long to wait before a server that does not answer is tried again.

@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use super::conversation::{Conversation, Knobs, Out};
 use super::rollout::Rollout;
 use super::turn::Message;
-use super::wire::{Peer, Signals, sleep};
+use super::wire::{Peer, sleep};
 use super::{Refusal, Start, script};
 use crate::control::{self, Command};
+use crate::signals::Signals;
 use crate::watch::{SETTLE, Watcher};
 
 /// The name under which our screen says hello.
