@@ -39,6 +39,11 @@ fn taken_once(crew: &Crew, part: &str) {
     assert_eq!(count, 1, "{part}: {:?}", crew.texts("w1"));
 }
 
+/// How often Enter came to the terminal.
+fn enters(crew: &Crew) -> usize {
+    crew.bytes("w1").split(|it| *it == b'\r').count()
+}
+
 // Case 005.
 #[test]
 fn a_message_is_taken_once_though_the_enter_after_its_paste_is_eaten() {
@@ -46,11 +51,10 @@ fn a_message_is_taken_once_though_the_enter_after_its_paste_is_eaten() {
     for (eaten, presses) in [(60, 1), (900, 2)] {
         crew.control("w1", &format!("eat-enter {eaten}"));
         let words = format!("eaten for {eaten} ms");
-        let before = crew.bytes("w1").iter().filter(|it| **it == b'\r').count();
+        let before = enters(&crew);
         crew.ask("w1", &format!("{words}\nand a second line"));
         taken_once(&crew, &words);
-        let after = crew.bytes("w1").iter().filter(|it| **it == b'\r').count();
-        assert_eq!(after - before, presses, "Enters at {eaten} ms");
+        assert_eq!(enters(&crew) - before, presses, "Enters at {eaten} ms");
     }
     // An Enter that never counts: nothing is claimed, and nothing is typed on top of it.
     crew.control("w1", "eat-enter 600000");
@@ -77,7 +81,7 @@ fn every_text_is_prose_and_a_long_one_is_a_label_in_the_box_and_whole_in_the_tur
     assert!(
         !events.iter().any(|it| matches!(it["event"].as_str(), Some("command" | "ran_shell" | "completed")))
     );
-    let long: String = (1..=400).map(|it| format!("line {it} of a long text\n")).collect();
+    let long = "a line of a long text\n".repeat(400);
     crew.ask("w1", &long);
     assert!(crew.texts("w1").last().expect("it came").contains(long.trim_end()));
     crew.finish();
@@ -104,8 +108,10 @@ fn a_folder_that_nobody_trusts_is_named_and_a_person_trusts_it_in_the_pane() {
 fn a_question_for_permission_is_listed_and_answered_in_the_pane_and_a_message_waits_for_it() {
     let crew = started();
     let file = crew.ws.path().join("made");
-    let asks =
-        crew.send("w1", "fake: ask-permission Bash {\"command\":\"touch made\"}\nfake: shell touch made");
+    let asks = crew.send(
+        "w1",
+        "fake: ask-permission Bash {\"command\":\"touch made\"}\nfake: shell touch made; sleep 8",
+    );
     crew.wait_for_activity("w1", "awaiting_approval");
     let open = crew.ws.json(["approvals", "w1"]);
     assert!(open["approvals"][0].to_string().contains("touch made"), "{open}");
@@ -113,6 +119,9 @@ fn a_question_for_permission_is_listed_and_answered_in_the_pane_and_a_message_wa
     assert_eq!(crew.wait_for_step("w1", &behind, "held"), "dialog");
     assert!(crew.screen("w1").contains("Allow execution of [Shell]?") && !file.exists());
     crew.press("w1", &["1"]);
+    // Nothing tells it while the command runs; the screen shows it.
+    crew.wait_for_activity("w1", "working");
+    assert_eq!(crew.receipt("w1", &asks)["step"], "turn_started");
     crew.wait_for_step("w1", &asks, "answered");
     crew.wait_for_step("w1", &behind, "answered");
     assert!(file.exists());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// What the command line asks for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag")]
 pub(crate) struct Args {
     pub(crate) session_id: Option<String>,
     pub(crate) resume: Option<String>,

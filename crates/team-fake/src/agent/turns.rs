@@ -81,6 +81,8 @@ pub(super) struct Turn {
     pub(super) stop_active: bool,
     pub(super) stop_hooks: usize,
     pub(super) tool_use: Option<String>,
+    /// A tool that asked may run; its call is recorded already.
+    pub(super) permitted: bool,
     /// The name and input of the running tool.
     pub(super) tool: Option<(String, Value)>,
     pub(super) contexts: Vec<String>,
@@ -124,6 +126,7 @@ impl Agent {
             stop_hooks: 0,
             tool_use: None,
             tool: None,
+            permitted: false,
             contexts: Vec::new(),
             shell: None,
             limit: None,

@@ -111,6 +111,9 @@ impl Clothes for Gemini {
             status_file: false,
             asks_at_limit: true,
             ignores_signals: true,
+            permission_untold: true,
+            // A paste was lost 1.5 s after the box had appeared.
+            deaf_after_resume: Duration::from_millis(1500),
         }
     }
 

@@ -244,6 +244,10 @@ pub(crate) struct Manners {
     pub(crate) asks_at_limit: bool,
     /// HUP, TERM and INT do nothing.
     pub(crate) ignores_signals: bool,
+    /// Nothing tells that a permission was given until the tool that asked has ended.
+    pub(crate) permission_untold: bool,
+    /// What is typed so soon after the start of a conversation that goes on is lost.
+    pub(crate) deaf_after_resume: Duration,
 }
 
 impl Default for Manners {
@@ -256,6 +260,8 @@ impl Default for Manners {
             status_file: true,
             asks_at_limit: false,
             ignores_signals: false,
+            permission_untold: false,
+            deaf_after_resume: Duration::ZERO,
         }
     }
 }
