@@ -112,7 +112,9 @@ impl Server<'_> {
     }
 
     fn wait(&mut self) {
-        let due = self.conversations.values().filter_map(Conversation::due).chain(self.settle).min();
+        let look = self.watcher.poll_every().map(|it| Instant::now() + it);
+        let due = self.conversations.values().filter_map(Conversation::due);
+        let due = due.chain(self.settle).chain(look).min();
         let mut fds = vec![
             PollFd::new(self.signals.fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
