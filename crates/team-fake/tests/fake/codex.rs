@@ -51,6 +51,13 @@ impl Server {
         client
     }
 
+    /// Runs another program of these clothes to its end.
+    fn run(&self, arguments: &[&str]) -> bool {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fake-agent"));
+        let command = command.args(["--as", "codex"]).args(arguments).env("HOME", self.dir.path());
+        command.env_remove("CODEX_HOME").stdout(Stdio::null()).status().unwrap().success()
+    }
+
     /// The texts that the model was given in a conversation.
     fn texts(&self, thread: &str) -> Vec<String> {
         let path = self.dir.path().join("fake/submissions").join(format!("{thread}.jsonl"));
@@ -180,4 +187,22 @@ fn a_question_goes_to_all_that_follow_also_later_and_the_first_answer_counts() {
     one.ask("turn/interrupt", json!({"threadId": id, "turnId": turn})).unwrap();
     one.wait("serverRequest/resolved");
     assert_eq!(one.wait("turn/completed")["params"]["turn"]["status"], "interrupted");
+}
+
+#[test]
+fn a_queued_text_waits_behind_an_interrupt_until_another_turn_has_run() {
+    let server = Server::started();
+    let mut client = server.client("test");
+    let id = client.ask("thread/start", json!({})).unwrap()["thread"]["id"].as_str().unwrap().to_owned();
+    let queue = ["queue", "--thread", &id, "--message", "from the queue"];
+    assert!(!server.run(&queue), "it has no record yet");
+    let turn = client.say(&id, "m-1", "fake: think 60000");
+    client.wait("item/completed");
+    assert!(server.run(&queue));
+    client.ask("turn/interrupt", json!({"threadId": id, "turnId": turn})).unwrap();
+    client.wait("turn/completed");
+    client.say(&id, "m-2", "typed");
+    client.wait("turn/completed");
+    client.wait("turn/completed");
+    assert_eq!(server.texts(&id), ["fake: think 60000", "typed", "from the queue"]);
 }

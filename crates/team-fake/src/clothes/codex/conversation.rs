@@ -84,8 +84,10 @@ pub(super) struct Conversation {
     pub(super) queued: VecDeque<(Message, u64)>,
     pub(super) turn: Option<Turn>,
     pub(super) question: Option<Question>,
-    /// The last turn failed at a limit.
+    /// The last turn failed.
     pub(super) failed: bool,
+    /// The last turn was interrupted: the queue waits until another has run.
+    held: bool,
     armed: Vec<Armed>,
     pub(super) out: Vec<Out>,
 }
@@ -129,6 +131,7 @@ impl Conversation {
             turn: None,
             question: None,
             failed: false,
+            held: false,
             armed: Vec::new(),
             out: Vec::new(),
         };
@@ -217,6 +220,7 @@ impl Conversation {
     /// Takes the next text of the queue, if nothing runs.
     pub(super) fn take_queued(&mut self, knobs: &Knobs) {
         if self.turn.is_none()
+            && !self.held
             && let Some((message, end)) = self.queued.pop_front()
         {
             self.queue.done(end);
@@ -286,6 +290,7 @@ impl Conversation {
     /// The turn is over.
     pub(super) fn over(&mut self, status: &str, error: &Value) {
         let Some(turn) = self.turn.take() else { return };
+        self.held = status == "interrupted";
         if let Some(shell) = &turn.shell {
             shell.signal_group(Signal::SIGTERM);
         }

@@ -209,8 +209,11 @@ impl Conversation {
                 self.logs.event("no_record", json!({"error": error.to_string()}));
             }
         }
-        self.record("task_started", json!({"turn_attribution": {"turn_trigger": "user"}}));
-        let turn = self.turn.as_ref().map(|it| it.id.clone());
+        let Some(turn) = &self.turn else { return };
+        let queued = |it: &Step| matches!(it, Step::Take(message) if message.source == "queue");
+        let trigger = if turn.steps.iter().any(queued) { "queue" } else { "user" };
+        let turn = turn.id.clone();
+        self.record("task_started", json!({"turn_attribution": {"turn_trigger": trigger}}));
         self.rollout.write("turn_context", json!({"turn_id": turn, "cwd": self.cwd, "model": self.model}));
     }
 
