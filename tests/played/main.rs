@@ -1,4 +1,5 @@
 //! Scenarios of our modules for other programs, with the built-in agent in those programs' clothes.
 
 mod claude;
+mod codex;
 mod gemini;

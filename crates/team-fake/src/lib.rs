@@ -21,6 +21,7 @@ mod place;
 mod screen;
 mod settings;
 mod setup;
+mod signals;
 mod term;
 mod transcript;
 mod watch;

@@ -30,7 +30,7 @@ use self::queue::{Armed, Queued};
 use self::servers::Server;
 use self::turns::Turn;
 use self::view::View;
-use self::wake::{Signals, Token};
+use self::wake::{SIGNALS, Token};
 use crate::args::Args;
 use crate::child::Process;
 use crate::clock;
@@ -44,6 +44,7 @@ use crate::place::Home;
 use crate::screen::Screen;
 use crate::settings::{Hook, Settings};
 use crate::setup::{Given, Origin};
+use crate::signals::Signals;
 use crate::term::Terminal;
 use crate::transcript::Transcript;
 use crate::watch::{Change, SETTLE, Watcher};
@@ -228,7 +229,7 @@ impl Agent {
                 },
             },
             phase: Phase::Starting,
-            signals: Signals::catch()?,
+            signals: Signals::catch(SIGNALS)?,
             children: BTreeMap::new(),
             next_child: 0,
             batches: BTreeMap::new(),

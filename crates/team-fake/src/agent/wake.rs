@@ -1,10 +1,5 @@
 //! What wakes the loop: signals, descriptors, the next timer.
 
-use std::io::{self, Read as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,36 +19,9 @@ pub(super) enum Token {
     Child(u64, Pipe),
 }
 
-/// Signals that were caught.
-#[derive(Debug)]
-pub(super) struct Signals {
-    wake: UnixStream,
-    flags: Vec<(Signal, Arc<AtomicBool>)>,
-}
-
-impl Signals {
-    pub(super) fn catch() -> io::Result<Self> {
-        let (wake, writer) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        writer.set_nonblocking(true)?;
-        let mut flags = Vec::new();
-        for signal in [
-            Signal::SIGCHLD,
-            Signal::SIGWINCH,
-            Signal::SIGTERM,
-            Signal::SIGHUP,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-        ] {
-            let flag = Arc::new(AtomicBool::new(false));
-            // The flag first: when the pipe wakes the loop, it must be set.
-            signal_hook::flag::register(signal as i32, Arc::clone(&flag))?;
-            signal_hook::low_level::pipe::register(signal as i32, writer.try_clone()?)?;
-            flags.push((signal, flag));
-        }
-        Ok(Self { wake, flags })
-    }
-}
+/// What the loop is woken by.
+pub(super) const SIGNALS: &[Signal] =
+    &[Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
 
 impl Agent {
     /// Sleeps until something happens or a timer is due.
@@ -69,7 +37,7 @@ impl Agent {
             Some(_) => PollTimeout::ZERO,
         };
         let mut tokens = vec![Token::Signal];
-        let mut fds = vec![PollFd::new(self.signals.wake.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![PollFd::new(self.signals.fd(), PollFlags::POLLIN)];
         if self.terminal_open {
             tokens.push(Token::Terminal);
             fds.push(PollFd::new(self.terminal.fd(), PollFlags::POLLIN));
@@ -98,16 +66,7 @@ impl Agent {
     }
 
     pub(super) fn take_signals(&mut self) {
-        let mut drained = [0; 64];
-        while self.signals.wake.read(&mut drained).is_ok_and(|it| it == drained.len()) {}
-        let raised: Vec<Signal> = self
-            .signals
-            .flags
-            .iter()
-            .filter(|it| it.1.swap(false, Ordering::AcqRel))
-            .map(|it| it.0)
-            .collect();
-        for signal in raised {
+        for signal in self.signals.raised() {
             match signal {
                 Signal::SIGCHLD => self.reap(),
                 Signal::SIGWINCH => {

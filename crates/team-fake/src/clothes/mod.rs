@@ -5,6 +5,7 @@
 //! clothes do not say is as in the built-in agent's own, which has the forms of Claude Code.
 
 mod claude;
+mod codex;
 mod gemini;
 mod opencode;
 mod own;
@@ -32,15 +33,16 @@ use crate::transcript;
 pub(crate) type Worn = Rc<dyn Clothes>;
 
 /// The programs that can be played, by the name on the person's `PATH`.
-pub(crate) const NAMES: &[&str] = &["claude", "gemini", "opencode"];
+pub(crate) const NAMES: &[&str] = &["claude", "codex", "gemini", "opencode"];
 
 /// Returns the clothes of this name; without one, the agent's own.
 pub(crate) fn find(name: Option<&str>) -> Option<Worn> {
     Some(match name {
         None => Rc::new(own::Own),
         Some("claude") => Rc::new(claude::Claude),
-        Some("opencode") => Rc::new(opencode::OpenCode::new()),
+        Some("codex") => Rc::new(codex::Codex),
         Some("gemini") => Rc::new(gemini::Gemini),
+        Some("opencode") => Rc::new(opencode::OpenCode::new()),
         Some(_) => return None,
     })
 }
