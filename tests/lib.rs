@@ -20,6 +20,8 @@ pub const SOON: Duration = Duration::from_secs(20);
 pub struct Crew {
     /// Where it works.
     pub ws: TestWorkspace,
+    /// The fake's home, if it plays another program.
+    worn: Option<PathBuf>,
 }
 
 impl Crew {
@@ -35,7 +37,14 @@ impl Crew {
             let role = format!("---\nname: {agent}\nrole: Worker\nprovider: {provider}\n---\n\nWork.\n");
             ws.write(format!(".team/current/agents/{agent}.md"), &role);
         }
-        Self { ws }
+        Self { ws, worn: None }
+    }
+
+    /// Writes a team of agents of that provider, whose program the fake plays; nothing is started.
+    pub fn played(provider: &str, agents: &[&str]) -> Self {
+        let mut ws = TestWorkspace::new();
+        let worn = ws.wear(provider);
+        Self { worn: Some(worn), ..Self::written_with(ws, agents, provider) }
     }
 
     /// Starts a team of idle fake agents without a leader.
@@ -52,6 +61,9 @@ impl Crew {
 
     /// The fake's home of an agent.
     pub fn fake_home(&self, agent: &str) -> PathBuf {
+        if let Some(worn) = &self.worn {
+            return worn.clone();
+        }
         let state = self.ws.state_directory().expect("the team was started");
         state.join("seats/current").join(agent).join("fake-home")
     }
@@ -111,7 +123,16 @@ impl Crew {
 
     /// Everything an agent's program took as a submission, oldest first, with how it came.
     pub fn submissions(&self, agent: &str) -> Vec<Value> {
-        lines_of(&self.fake_home(agent).join("submissions"))
+        self.logged(agent, "submissions")
+    }
+
+    /// The lines of an agent's logs of one kind, oldest first; of its present session only, where the home is not its own.
+    fn logged(&self, agent: &str, kind: &str) -> Vec<Value> {
+        let dir = self.fake_home(agent).join(kind);
+        match &self.worn {
+            Some(_) => lines_in(vec![dir.join(format!("{}.jsonl", self.native(agent)))]),
+            None => lines_of(&dir),
+        }
     }
 
     /// The texts of an agent's submissions.
@@ -122,7 +143,12 @@ impl Crew {
     /// Every byte that an agent's terminal received.
     pub fn bytes(&self, agent: &str) -> Vec<u8> {
         let mut all = Vec::new();
-        for file in files_in(&self.fake_home(agent).join("bytes")) {
+        let dir = self.fake_home(agent).join("bytes");
+        let files = match &self.worn {
+            Some(_) => vec![dir.join(format!("{}.log", self.native(agent)))],
+            None => files_in(&dir),
+        };
+        for file in files {
             for line in fs::read_to_string(file).unwrap_or_default().lines() {
                 let hex = line.rsplit(' ').next().unwrap_or_default();
                 let digits: Vec<char> = hex.chars().collect();
@@ -138,17 +164,17 @@ impl Crew {
 
     /// What an agent's program noted of itself, oldest first.
     pub fn fake_events(&self, agent: &str) -> Vec<Value> {
-        lines_of(&self.fake_home(agent).join("events"))
+        self.logged(agent, "events")
     }
 
     /// What went between an agent's program and its tool server.
     pub fn mcp(&self, agent: &str) -> Vec<Value> {
-        lines_of(&self.fake_home(agent).join("mcp"))
+        self.logged(agent, "mcp")
     }
 
     /// All traffic between an agent's program and its tool servers, a line each.
     pub fn tool_calls(&self, agent: &str) -> Vec<String> {
-        lines_of(&self.fake_home(agent).join("mcp")).iter().map(Value::to_string).collect()
+        self.logged(agent, "mcp").iter().map(Value::to_string).collect()
     }
 
     /// Sends a text and waits until the turn that took it has ended.
@@ -223,6 +249,43 @@ impl Crew {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Presses keys in an agent's pane, as a person who has attached does.
+    pub fn press(&self, agent: &str, keys: &[&str]) {
+        let pane = self.pane(agent);
+        let mut arguments = vec!["send-keys", "-t", &pane];
+        arguments.extend(keys);
+        self.tmux(&arguments);
+    }
+
+    /// What an agent's pane shows.
+    pub fn screen(&self, agent: &str) -> String {
+        self.tmux(&["capture-pane", "-p", "-t", &self.pane(agent)])
+    }
+
+    /// Sends a message and returns its id; waits for nothing.
+    pub fn send(&self, agent: &str, text: &str) -> String {
+        let sent = self.ws.json(["send", agent, text, "--wait", "accepted", "--timeout", "0"]);
+        assert_eq!(sent["ok"], true, "{sent}");
+        sent["message_id"].as_str().expect("it has an id").to_owned()
+    }
+
+    /// Where a message to an agent stands.
+    pub fn receipt(&self, agent: &str, id: &str) -> Value {
+        let inbox = self.ws.json(["inbox", agent]);
+        let entries = inbox["messages"].as_array().expect("an inbox has messages");
+        entries.iter().find(|it| it["message_id"] == id).expect("it was sent")["receipt"].clone()
+    }
+
+    /// Waits until a message to an agent has come that far; returns the reason that is given.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn wait_for_step(&self, agent: &str, id: &str, step: &str) -> String {
+        let is_there = || self.receipt(agent, id)["step"] == step;
+        self.ws.wait_until(&format!("{id} is {step}"), is_there, SOON);
+        self.receipt(agent, id)["reason"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// The pane of an agent.
     pub fn pane(&self, agent: &str) -> String {
         self.status()["agents"][agent]["session"]["pane"].as_str().unwrap_or_default().to_owned()
@@ -251,7 +314,11 @@ fn files_in(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn lines_of(dir: &Path) -> Vec<Value> {
-    files_in(dir)
+    lines_in(files_in(dir))
+}
+
+fn lines_in(files: Vec<PathBuf>) -> Vec<Value> {
+    files
         .into_iter()
         .flat_map(|it| {
             fs::read_to_string(it).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>()

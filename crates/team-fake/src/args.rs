@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// What the command line asks for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag")]
 pub(crate) struct Args {
     pub(crate) session_id: Option<String>,
     pub(crate) resume: Option<String>,
@@ -19,6 +20,8 @@ pub(crate) struct Args {
     pub(crate) version: bool,
     /// Runs without a terminal: nothing is read from one or drawn.
     pub(crate) headless: bool,
+    /// Prints the answer of the first turn and ends.
+    pub(crate) once: bool,
     /// Internal: fire the SessionStart hooks for this session id and end.
     pub(crate) nested: Option<String>,
 }
@@ -77,6 +80,7 @@ pub(crate) fn parse(words: Vec<String>) -> Result<Args, ArgsError> {
                 drop(value()?);
                 while words.next_if(|it| !it.starts_with('-')).is_some() {}
             }
+            "--print" | "-p" => (args.headless, args.once) = (true, true),
             "--version" | "-v" => args.version = true,
             other if other.starts_with('-') => return Err(ArgsError::Unknown(word)),
             _ => args.prompt = Some(word),

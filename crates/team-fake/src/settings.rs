@@ -102,6 +102,13 @@ impl Settings {
         Ok(Self { hooks })
     }
 
+    /// Adds the hooks of another file.
+    pub(crate) fn add(&mut self, other: Self) {
+        for (event, hooks) in other.hooks {
+            self.hooks.entry(event).or_default().extend(hooks);
+        }
+    }
+
     /// Takes the times for milliseconds.
     pub(crate) fn in_milliseconds(mut self) -> Self {
         for hook in self.hooks.values_mut().flatten() {

@@ -6,10 +6,12 @@ use serde_json::json;
 
 use super::queue::Source;
 use super::{Agent, Phase, Timer};
+use crate::clock;
 use crate::clothes::Moment;
 use crate::composer::Composer;
 use crate::dialog::Kind;
 use crate::input::Event;
+use crate::setup::Origin;
 use crate::transcript::Transcript;
 
 /// Silence that makes a lone ESC byte the Escape key.
@@ -48,6 +50,12 @@ impl Agent {
     /// Handles one key or paste.
     pub(super) fn key(&mut self, event: Event) {
         if matches!(self.phase, Phase::Ending(_) | Phase::Over(_)) {
+            return;
+        }
+        let deaf = self.manners.deaf_after_resume;
+        if self.origin == Origin::Resume && u128::from(clock::mono_ms()) < deaf.as_millis() {
+            self.logs
+                .event("lost", json!({"event": format!("{event:?}").chars().take(80).collect::<String>()}));
             return;
         }
         if !self.dialogs.is_empty() {

@@ -140,7 +140,10 @@ impl Agent {
     }
 
     fn start_shell(&mut self, command: &str) {
-        self.begin_tool("Bash", &json!({"command": command}));
+        // The tool that was given permission runs now; it is the same call.
+        if !self.turn.as_mut().is_some_and(|it| std::mem::take(&mut it.permitted)) {
+            self.begin_tool("Bash", &json!({"command": command}));
+        }
         let env = self.child_env(true);
         let started = Process::start(Start {
             argv: vec![self.clothes.shell(), "-c".to_owned(), command.to_owned()],
@@ -174,6 +177,13 @@ impl Agent {
 
     /// A permission question of this turn was answered.
     pub(super) fn permission_settled(&mut self, text: &str, allowed: bool) {
+        if let Some(turn) = self.turn.as_mut().filter(|_| allowed && self.manners.permission_untold)
+            && matches!(turn.steps.front(), Some(Step::Do(Directive::Shell(_))))
+        {
+            turn.permitted = true;
+            self.go_on(&Wait::Permission, None);
+            return;
+        }
         let done = Step::ToolDone { text: text.to_owned(), is_error: !allowed };
         self.go_on(&Wait::Permission, Some(done));
     }

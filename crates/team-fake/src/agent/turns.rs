@@ -1,6 +1,7 @@
 //! Turns: from a prompt to the end of the answer, step by step. A step that must wait leaves the loop free.
 
 use std::collections::VecDeque;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -82,6 +83,8 @@ pub(super) struct Turn {
     pub(super) stop_active: bool,
     pub(super) stop_hooks: usize,
     pub(super) tool_use: Option<String>,
+    /// A tool that asked may run; its call is recorded already.
+    pub(super) permitted: bool,
     /// The name and input of the running tool.
     pub(super) tool: Option<(String, Value)>,
     pub(super) contexts: Vec<String>,
@@ -125,6 +128,7 @@ impl Agent {
             stop_hooks: 0,
             tool_use: None,
             tool: None,
+            permitted: false,
             contexts: Vec::new(),
             shell: None,
             limit: None,
@@ -188,7 +192,7 @@ impl Agent {
                 turn.said = Some(text.clone());
                 turn.output = true;
                 self.transcript.assistant(&text);
-                self.view.say(&format!("● {text}"));
+                self.view.say(&format!("{}{text}", self.view.answer));
             }
             Step::Stop => {
                 turn.stop_hooks = self.settings.hooks("Stop").len();
@@ -205,7 +209,7 @@ impl Agent {
                 turn.output = true;
                 let status = if kind == "rate_limit" { 429 } else { 500 };
                 self.transcript.api_error(&kind, &text, status);
-                self.view.say(&format!("● {text}"));
+                self.view.say(&format!("{}{text}", self.view.answer));
                 let batch = self.fire(Moment::Failed, json!({"error": kind, "last_assistant_message": text}));
                 self.wait_for_hooks(batch);
                 let shows = kind == "rate_limit" && !self.manners.asks_at_limit;
@@ -330,10 +334,19 @@ impl Agent {
         let Some(turn) = self.turn.take() else { return };
         self.transcript.turn_over(turn.started.elapsed().as_millis(), turn.stop_hooks);
         self.fire(Moment::TurnOver, json!({}));
+        if self.args.once {
+            self.print_and_end(turn.said.as_deref().unwrap_or_default());
+        }
         if let Some(text) = turn.limit {
             self.show(self.clothes.dialog(Kind::Limit, &text));
         }
         self.write_status();
+    }
+
+    /// What a program does that was asked for one answer.
+    fn print_and_end(&mut self, answer: &str) {
+        let _ = writeln!(std::io::stdout(), "{answer}");
+        self.end(0, "other");
     }
 
     /// A person stops the turn.

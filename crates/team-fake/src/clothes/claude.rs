@@ -33,7 +33,10 @@ impl Clothes for Claude {
 
     fn given(&self, args: &Args, _home: &Path, cwd: &str) -> Result<Given, StartError> {
         let mut given = Given::by_flags(args)?;
-        if std::env::var_os("CLAUDE_CODE_SANDBOXED").is_none_or(|it| it != "1") && !trusts(cwd) {
+        if !args.headless
+            && std::env::var_os("CLAUDE_CODE_SANDBOXED").is_none_or(|it| it != "1")
+            && !trusts(cwd)
+        {
             given.questions.push((Kind::Trust, cwd.to_owned()));
         }
         Ok(given)

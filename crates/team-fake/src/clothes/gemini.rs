@@ -1,6 +1,7 @@
 //! The clothes of Gemini CLI: its settings, trust, conversations, hooks, screens and habits.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,8 +44,8 @@ impl Clothes for Gemini {
         home().join(FOLDER)
     }
 
-    fn given(&self, _args: &Args, home: &Path, cwd: &str) -> Result<Given, StartError> {
-        given(home, cwd)
+    fn given(&self, args: &Args, home: &Path, cwd: &str) -> Result<Given, StartError> {
+        given(args, home, cwd)
     }
 
     fn new_transcript(&self, home: &Path, cwd: &str, id: &str) -> PathBuf {
@@ -110,6 +111,9 @@ impl Clothes for Gemini {
             status_file: false,
             asks_at_limit: true,
             ignores_signals: true,
+            permission_untold: true,
+            // A paste was lost 1.5 s after the box had appeared.
+            deaf_after_resume: Duration::from_millis(1500),
             ..Manners::default()
         }
     }
@@ -120,6 +124,7 @@ impl Clothes for Gemini {
             glyph: ">",
             placeholder: HINT,
             footer: " workspace (/directory)        sandbox        /model",
+            answer: "✦ ",
             work: " ⠦ Thinking... (esc to cancel, 0s)",
             queued: "  Queued (press ↑ to edit): ",
         }
@@ -152,6 +157,7 @@ impl Clothes for Gemini {
             let file = trusted_file(home);
             let mut rules = json_of(&file).filter(Value::is_object).unwrap_or_else(|| json!({}));
             rules[cwd] = json!(rule);
+            let _ = file.parent().map(fs::create_dir_all);
             let _ = replace(&file, &format!("{rules:#}"));
         }
     }
@@ -188,6 +194,10 @@ fn args(words: Vec<String>) -> Result<Args, ArgsError> {
             "--approval-mode" => args.permission_mode = Some(value()?),
             "--yolo" | "-y" => args.permission_mode = Some("yolo".to_owned()),
             "--prompt-interactive" | "-i" => args.prompt = Some(value()?),
+            "--prompt" | "-p" => {
+                args.prompt = Some(value()?);
+                (args.headless, args.once) = (true, true);
+            }
             "--nested-session-start" => args.nested = Some(value()?),
             "--skip-trust" => {}
             "--version" | "-v" => args.version = true,
@@ -217,21 +227,34 @@ fn json_of(file: &Path) -> Option<Value> {
     serde_json::from_str(&fs::read_to_string(file).ok()?).ok()
 }
 
-/// Reads the home's settings: hooks, whose times are milliseconds, servers, and whether to ask for trust.
-fn given(home: &Path, cwd: &str) -> Result<Given, StartError> {
-    let file = home.join("settings.json");
-    let text = fs::read_to_string(&file).unwrap_or_else(|_| "{}".to_owned());
-    let all: Value = serde_json::from_str(&text).unwrap_or_default();
-    let settings = Settings::load(&json!({"hooks": all.get("hooks").unwrap_or(&json!({}))}).to_string())?;
-    let servers = all.get("mcpServers").unwrap_or(&json!({})).clone();
-    let servers = mcp::load(&json!({"mcpServers": servers}).to_string())?;
-    let mut given = Given { settings: settings.in_milliseconds(), servers, questions: Vec::new() };
-    let asks = all["security"]["folderTrust"]["enabled"] != json!(false)
+/// Reads the settings: hooks, whose times are milliseconds, servers, and whether to ask for trust.
+fn given(args: &Args, home: &Path, cwd: &str) -> Result<Given, StartError> {
+    let own = json_of(&home.join("settings.json"));
+    let system = variable("GEMINI_CLI_SYSTEM_SETTINGS_PATH").filter(|it| is_roots_alone(it));
+    let mut given = Given::default();
+    let mut asks = true;
+    // The later one wins; hooks of both are called.
+    for layer in own.into_iter().chain(system.and_then(|it| json_of(&it))) {
+        let part = |name: &str| layer.get(name).cloned().unwrap_or_else(|| json!({}));
+        let hooks = Settings::load(&json!({"hooks": part("hooks")}).to_string())?;
+        given.settings.add(hooks.in_milliseconds());
+        given.servers.extend(mcp::load(&json!({"mcpServers": part("mcpServers")}).to_string())?);
+        asks = layer["security"]["folderTrust"]["enabled"].as_bool().unwrap_or(asks);
+    }
+    let asks = asks
+        && !args.headless
         && std::env::var_os("GEMINI_CLI_TRUST_WORKSPACE").is_none_or(|it| it != "true");
     if asks && !trusts(&json_of(&trusted_file(home)).unwrap_or_default(), Path::new(cwd)) {
         given.questions.push((Kind::Trust, cwd.to_owned()));
     }
     Ok(given)
+}
+
+/// Whether a file and all folders above it are root's and nobody else may write there; else it is skipped.
+fn is_roots_alone(file: &Path) -> bool {
+    file.ancestors()
+        .filter(|it| !it.as_os_str().is_empty())
+        .all(|it| fs::metadata(it).is_ok_and(|it| it.uid() == 0 && it.permissions().mode() & 0o022 == 0))
 }
 
 /// Whether the nearest rule trusts a folder.
@@ -451,6 +474,16 @@ mod tests {
         let rules = json!({"/a": "TRUST_FOLDER", "/a/b": "DO_NOT_TRUST"});
         assert!(trusts(&rules, Path::new("/a/c")) && !trusts(&rules, Path::new("/a/b/c")));
         assert!(!trusts(&json!({}), Path::new("/a")));
+    }
+
+    #[test]
+    fn settings_that_others_could_write_are_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("system.json");
+        fs::write(&file, "{}").unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!is_roots_alone(&file));
+        assert!(is_roots_alone(Path::new("/")) && !is_roots_alone(Path::new("/no/such/file")));
     }
 
     #[test]

@@ -253,6 +253,10 @@ pub(crate) struct Manners {
     pub(crate) asks_at_limit: bool,
     /// HUP, TERM and INT do nothing.
     pub(crate) ignores_signals: bool,
+    /// Nothing tells that a permission was given until the tool that asked has ended.
+    pub(crate) permission_untold: bool,
+    /// What is typed so soon after the start of a conversation that goes on is lost.
+    pub(crate) deaf_after_resume: Duration,
     /// A turn waits for the end of a usage limit.
     pub(crate) waits_at_limit: bool,
     /// An interrupt drops what waits.
@@ -271,6 +275,8 @@ impl Default for Manners {
             status_file: true,
             asks_at_limit: false,
             ignores_signals: false,
+            permission_untold: false,
+            deaf_after_resume: Duration::ZERO,
             waits_at_limit: false,
             drops_waiting: false,
             escapes_twice: false,
@@ -286,6 +292,8 @@ pub(crate) struct Look {
     pub(crate) glyph: &'static str,
     pub(crate) placeholder: &'static str,
     pub(crate) footer: &'static str,
+    /// Stands before an answer.
+    pub(crate) answer: &'static str,
     /// Said while a turn runs.
     pub(crate) work: &'static str,
     /// Said before what waits.

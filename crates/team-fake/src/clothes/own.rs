@@ -43,6 +43,7 @@ pub(super) fn look() -> Look {
         glyph: "❯",
         placeholder: "Try \"fake: say hello\"",
         footer: "  ? for shortcuts",
+        answer: "● ",
         work: "✻ Working… (esc to interrupt)",
         queued: "  queued: ",
     }

@@ -1,0 +1,4 @@
+//! Scenarios of our modules for other programs, with the built-in agent in those programs' clothes.
+
+mod claude;
+mod gemini;
