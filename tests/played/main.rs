@@ -2,3 +2,4 @@
 
 mod claude;
 mod gemini;
+mod opencode;

@@ -13,7 +13,6 @@ mod log;
 mod lost;
 mod newcomer;
 mod places;
-mod played_opencode;
 mod receipts;
 mod refusals;
 mod secrets;
