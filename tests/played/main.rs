@@ -3,3 +3,4 @@
 mod claude;
 mod codex;
 mod gemini;
+mod opencode;

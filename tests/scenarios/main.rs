@@ -15,7 +15,6 @@ mod lost;
 mod models;
 mod newcomer;
 mod places;
-mod played_opencode;
 mod receipts;
 mod refusals;
 mod secrets;

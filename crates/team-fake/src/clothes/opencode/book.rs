@@ -88,11 +88,7 @@ impl Book {
     pub(crate) fn create(&self, title: Option<&str>) -> Value {
         let mut inner = self.lock();
         let id = inner.first.take().unwrap_or_else(|| new_id("ses"));
-        let now = clock::wall_ms();
-        let title = title.map_or_else(|| format!("New session - {}", clock::now_iso()), str::to_owned);
-        let info = json!({"id": id, "title": title, "time": {"created": now, "updated": now}});
-        inner.tell("session.created", &json!({"sessionID": id, "info": info}));
-        info
+        inner.create(&id, title)
     }
 
     /// Listens to all events from now on.
@@ -105,7 +101,7 @@ impl Book {
 
     /// What is known of a conversation.
     pub(crate) fn session(&self, id: &str) -> Option<Value> {
-        self.lock().conversation(id).map(|it| it.info.clone()).filter(Value::is_object)
+        self.lock().conversation(id).map(|it| it.info.clone())
     }
 
     /// What was said in a conversation.
@@ -279,7 +275,20 @@ impl Inner {
         self.conversations.iter().find(|(_, it)| has(it)).map(|(id, _)| id.clone())
     }
 
+    fn create(&mut self, id: &str, title: Option<&str>) -> Value {
+        let now = clock::wall_ms();
+        let title = title.map_or_else(|| format!("New session - {}", clock::now_iso()), str::to_owned);
+        let info = json!({"id": id, "title": title, "time": {"created": now, "updated": now}});
+        self.tell("session.created", &json!({"sessionID": id, "info": info}));
+        info
+    }
+
     fn said(&mut self, session: &str, id: &str, part: Option<&str>, text: &str) {
+        if self.conversation(session).is_none() {
+            // A person who types is the first to use it.
+            self.first.take_if(|it| it == session);
+            self.create(session, None);
+        }
         self.waiting.push(Said { session: session.into(), id: id.into(), text: text.into() });
         let info =
             json!({"id": id, "sessionID": session, "role": "user", "time": {"created": clock::wall_ms()}});
@@ -367,7 +376,9 @@ mod tests {
     fn events_come_in_order_and_idle_is_told_when_nothing_waits() {
         let dir = tempfile::tempdir().unwrap();
         let book = Book::open(dir.path().into(), Some("ses_1".to_owned()));
-        book.create(None);
+        // A person types, and the conversation is there.
+        book.takes("ses_1", None, "one");
+        assert_ne!(book.create(None)["id"], "ses_1");
         let events = book.listen();
         let question = book.asks("ses_1", "bash", &json!({"command": "ls"}));
         assert_eq!(book.questions()[0]["patterns"], json!(["ls"]));
