@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::forgotten;
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{Fact, TurnOutcome};
 
@@ -79,7 +80,8 @@ pub(super) fn line(record: &str) -> Vec<Fact> {
 /// Reads a record of the user's side: a text that was taken, or what tools have answered.
 fn user(content: &Value) -> Vec<Fact> {
     let parts = || content.as_array().into_iter().flatten();
-    let texts: Vec<&str> = parts().filter_map(|it| it["text"].as_str()).collect();
+    let said = parts().filter_map(|it| it["text"].as_str());
+    let texts: Vec<&str> = said.filter(|it| !forgotten::is_own(it)).collect();
     if parts().any(|it| it.get("functionResponse").is_some()) {
         return vec![Fact::ApprovalResolved { native_id: None, tool_use_id: None }];
     }
