@@ -366,7 +366,7 @@ fn a_team_that_stopped_takes_no_messages_and_only_a_stopped_one_is_deleted() {
         decide::delete_team(&world.state, &world.key).map(|_| ()).map_err(|it| it.code),
         Err("team_running")
     );
-    let events = decide::plan_stop(&world.state, &world.key, false).expect("it runs");
+    let events = decide::plan_stop(&world.state, &world.key).expect("it runs");
     assert!(events.iter().any(|it| matches!(it, Event::AgentStopPlanned { .. })), "{events:?}");
     world.fold(events);
     world.fold(vec![Event::TeamStopped { clean: true }]);

@@ -480,7 +480,7 @@ pub enum Event {
         leader: Option<LeaderBinding>,
     },
     #[serde(rename = "team.stop_planned")]
-    TeamStopPlanned { now: bool },
+    TeamStopPlanned {},
     #[serde(rename = "team.stopped")]
     TeamStopped { clean: bool },
     #[serde(rename = "team.lost")]

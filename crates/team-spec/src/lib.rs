@@ -32,7 +32,7 @@ pub use compile::compile;
 pub use copy::{CopyError, copied_from, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};
 pub use error::{Snippet, SpecError, SpecErrors};
-pub use known::{AuthMode, Capabilities, Effort, KeyNames, Known, Lookup, Tool};
+pub use known::{AuthMode, Capabilities, Effort, KeyNames, Known, Tool};
 pub use place::{AGENTS_DIR, DEFAULT_KEY, LocateError, TEAM_DIR, TEAM_FILE, TeamSource, check_key, locate};
 pub use profile::{Profile, parse_profile};
 pub use profile_file::{PROFILES_DIR, ProfileError, check_name, init_profile, read_profile};

@@ -161,11 +161,11 @@ pub fn restart_team(
 }
 
 /// Decides a shutdown: every live seat is asked to end.
-pub fn plan_stop(state: &State, key: &TeamKey, now: bool) -> Result<Vec<Event>, Refusal> {
+pub fn plan_stop(state: &State, key: &TeamKey) -> Result<Vec<Event>, Refusal> {
     let team = known(state, key)?;
     match team.state {
         TeamState::Running => {
-            let mut events = vec![Event::TeamStopPlanned { now }];
+            let mut events = vec![Event::TeamStopPlanned {}];
             for (agent, seat) in &team.seats {
                 match seat.state {
                     SeatState::Waiting { .. } | SeatState::Added => events.push(Event::AgentStopped {

@@ -178,7 +178,7 @@ pub struct ProgramFound {
 pub fn programs() -> Vec<ProgramFound> {
     let path = process::search_path().to_string_lossy().into_owned();
     let found = |it: &team_provider::Known| {
-        let own = matches!(it.provider()?.program(), team_provider::Program::Own(_));
+        let own = matches!(it.provider().program(), team_provider::Program::Own(_));
         let installed = own || launch::find_program(it.program, &path).is_some();
         Some(ProgramFound { name: it.name, own, installed })
     };

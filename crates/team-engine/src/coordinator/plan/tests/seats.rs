@@ -24,7 +24,7 @@ fn wanted_seats_start_together_and_the_server_before_them() {
     check(
         |it| {
             it.queued("a");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
         },
         "team stopped current",
     );
@@ -195,7 +195,7 @@ fn an_end_is_asked_for_then_forced_then_recorded() {
         |it| {
             it.idle("a");
             it.idle("b");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
             it.log(Event::AgentStopPlanned { agent: name("a"), cause: Cause::Shutdown });
             it.log(Event::AgentStopped { agent: name("b"), session: None, cause: Cause::Shutdown });
             it.look("a").asked = Some(ms(NOW));
@@ -205,7 +205,7 @@ fn an_end_is_asked_for_then_forced_then_recorded() {
     check(
         |it| {
             it.idle("a");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
             it.log(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Shutdown });
         },
         "team stopped current",
