@@ -116,7 +116,7 @@ impl Engine {
         engine
             .store_mut()?
             .decide(now, &by, Some(&key), |state| Ok((decide::start_team(state, &command)?, ())))?;
-        engine.follow_start(&key, progress)
+        engine.follow_start(&key, None, progress)
     }
 
     /// What a directory means for a restart: a workspace, or the directory of a team in one.
@@ -180,7 +180,50 @@ impl Engine {
         engine.store_mut()?.decide(now, &by, Some(&key), |state| {
             Ok((decide::restart_team(state, &command, &resumable)?, ()))
         })?;
-        Ok(Started { note, ..engine.follow_start(&key, progress)? })
+        Ok(Started { note, ..engine.follow_start(&key, None, progress)? })
+    }
+
+    /// The agent that a word for a restart means, if it means one: an agent of the team, and no team's directory.
+    pub fn agent_meant(scope: &Scope, word: &Path) -> Option<AgentName> {
+        let name = AgentName::new(word.to_str()?).ok()?;
+        let engine = Self::look(scope).ok()?;
+        if engine.workspace.team_root().join(word).is_dir() {
+            return None;
+        }
+        let team = engine.store().ok()?.state.teams.get(&engine.team().ok()?)?;
+        team.seats.contains_key(&name).then_some(name)
+    }
+
+    /// Starts one agent of a running team again that has ended or never began, with what its role file says now.
+    pub fn restart_agent(
+        scope: &Scope,
+        agent: &AgentName,
+        progress: Progress<'_>,
+    ) -> Result<Started, EngineError> {
+        only_people("start or restart an agent")?;
+        let mut engine = Self::look(scope)?;
+        let key = engine.team()?;
+        engine.see_lost(&key)?;
+        let dir = engine.workspace.team_root().join(key.as_str());
+        let root = engine.workspace.root.clone();
+        let (source, mut spec) = read_team(&root, Some(&dir), None)?;
+        spec.seats.retain(|it| it.name == *agent);
+        let command = engine.start_command(&spec, &source.dir, true)?;
+        let Some(seat) = command.seats.into_iter().next() else {
+            return Err(Refusal::new("no_role_file", format!("agent `{agent}` has no role file any more"))
+                .with_hint(format!("look into `{}`", source.roles().display()))
+                .into());
+        };
+        check_environment(&spec, &source)?;
+        let resumable = engine.resumable(&key);
+        decide::restart_agent(&engine.store()?.state, &key, &seat, &resumable)?;
+        launch::capture_env(&engine.workspace, &key)?;
+        wish::keep_seat(&engine.workspace, &key, &seat)?;
+        let (now, by) = (engine.clock.now(), engine.by());
+        engine.store_mut()?.decide(now, &by, Some(&key), |state| {
+            Ok((decide::restart_agent(state, &key, &seat, &resumable)?, ()))
+        })?;
+        engine.follow_start(&key, Some(agent), progress)
     }
 
     /// A team whose server ended with nobody there to see it is recorded as lost first.
@@ -256,8 +299,14 @@ impl Engine {
         }
     }
 
-    /// Follows the log until every seat is ready or has failed.
-    fn follow_start(mut self, key: &TeamKey, progress: Progress<'_>) -> Result<Started, EngineError> {
+    /// Follows the log until every seat, or the only one that was started, is ready or has failed.
+    fn follow_start(
+        mut self,
+        key: &TeamKey,
+        only: Option<&AgentName>,
+        progress: Progress<'_>,
+    ) -> Result<Started, EngineError> {
+        let is_started = |name: &AgentName| only.is_none_or(|it| it == name);
         let _coordinator = guardian::ensure(&self.workspace)?;
         let mut shown: Vec<SeatProgress> = Vec::new();
         let limit = self.clock.elapsed() + WHOLE_START;
@@ -265,15 +314,15 @@ impl Engine {
         self.follow_tended(limit, |state| {
             let team = state.teams.get(key)?;
             let now = clock.now();
-            let seats: Vec<SeatProgress> =
-                team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+            let started = || team.seats.iter().filter(|(name, _)| is_started(name));
+            let seats: Vec<SeatProgress> = started().map(|(name, seat)| seat_progress(name, seat)).collect();
             for seat in &seats {
                 if !shown.contains(seat) {
                     progress(seat);
                 }
             }
             shown = seats;
-            let settled = team.seats.values().all(|it| {
+            let settled = started().all(|(_, it)| {
                 matches!(it.state, SeatState::Running | SeatState::Failed { .. } | SeatState::Stopped { .. })
                     || waits_for_a_person(it, now)
             });
@@ -285,16 +334,21 @@ impl Engine {
             .teams
             .get(key)
             .ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
-        let agents: Vec<SeatProgress> =
-            team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+        let started = || team.seats.iter().filter(|(name, _)| is_started(name));
+        let agents: Vec<SeatProgress> = started().map(|(name, seat)| seat_progress(name, seat)).collect();
         let ready =
-            team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
+            team.state == TeamState::Running && started().all(|(_, it)| it.state == SeatState::Running);
+        let signal = match only {
+            _ if !ready => "",
+            None => "every agent is proved able to take a message",
+            Some(_) => "the agent is proved able to take a message",
+        };
         Ok(Started {
             ready,
-            ready_signal: if ready { "every agent is proved able to take a message" } else { "" }.to_owned(),
+            ready_signal: signal.to_owned(),
             session_name: team.session_name.clone(),
             team: key.to_string(),
-            attach_commands: attach_commands(key, team.seats.keys()),
+            attach_commands: attach_commands(key, started().map(|it| it.0)),
             agents,
             leader_bound: team.leader.bound.is_some(),
             allows: wish::approvals(&self.workspace, key).allow,
