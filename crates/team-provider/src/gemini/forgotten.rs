@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use crate::lines;
+
 /// How texts begin that the program says by itself.
 const OWN: [&str; 2] = ["<session_context>", "<hook_context>"];
 
@@ -58,7 +60,7 @@ pub(super) fn texts(transcript: &str) -> Vec<String> {
     let mut history: Vec<Entry> = Vec::new();
     // Nothing of the model's is needed, and it is most of the file.
     let records = transcript.lines().filter(|it| it.contains("\"user\"") || it.contains("\"$rewindTo\""));
-    for record in records.filter_map(|it| serde_json::from_str::<Value>(it).ok()) {
+    for record in records.flat_map(lines::records) {
         let before = history.len();
         if let Some(messages) = record["$set"]["messages"].as_array() {
             history = messages.iter().filter_map(Entry::read).collect();

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::forgotten;
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{Fact, TurnOutcome};
+use crate::lines;
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -64,8 +65,12 @@ fn permission(stdin: &Value, native_id: Option<String>) -> Fact {
 }
 
 /// Returns what a transcript line proves; what is not readable proves nothing.
-pub(super) fn line(record: &str) -> Vec<Fact> {
-    let Ok(record) = serde_json::from_str::<Value>(record) else { return Vec::new() };
+pub(super) fn line(line: &str) -> Vec<Fact> {
+    lines::records(line).flat_map(|it| record(&it)).collect()
+}
+
+/// Reads one record.
+fn record(record: &Value) -> Vec<Fact> {
     let content = &record["content"];
     match record["type"].as_str() {
         Some("user") => user(content),
