@@ -102,3 +102,15 @@ fn a_team_whose_terminals_were_taken_away_is_lost_and_says_how_to_go_on() {
     assert_eq!(crew.status()["state"], "running");
     crew.finish();
 }
+
+// Case 072, for the tools.
+#[test]
+fn the_tools_say_of_the_team_what_the_command_says() {
+    let crew = Crew::started(&["idle-one", "w1"]);
+    crew.control("idle-one", "dialog perm");
+    crew.wait_for_activity("idle-one", "awaiting_approval");
+    crew.ask("w1", "fake: call get_team_status {}");
+    let called = crew.mcp("w1").iter().map(ToString::to_string).collect::<String>();
+    assert!(called.contains("awaiting_approval"), "{called}");
+    crew.finish();
+}

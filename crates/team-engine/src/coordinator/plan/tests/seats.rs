@@ -400,3 +400,15 @@ fn nothing_is_typed_in_the_time_after_a_start_in_which_it_would_be_lost() {
     check(|it| start(it, 500), "@2000");
     check(|it| start(it, 2500), "send a:keys:1");
 }
+
+#[test]
+fn an_agent_that_is_silent_in_a_long_tool_call_is_left_alone() {
+    for minutes in [1, 10, 60 * 24] {
+        let mut world = World::new();
+        let spawn = world.idle("a");
+        world.log(Event::TurnStarted { spawn, messages: Vec::new(), chars: 1, proof: proof() });
+        let plan = plan(&world.state, &world.seen, ms(NOW + minutes * 60_000));
+        let actions: Vec<String> = plan.actions.iter().map(|it| world.words(it)).collect();
+        assert!(actions.is_empty(), "after {minutes} minutes: {actions:?}");
+    }
+}
