@@ -84,8 +84,8 @@ pub(crate) fn reminder(store: &Store, team: &Team, agent: &AgentName, tools: &To
 /// Renders what an agent is told again of a conversation that its program has not taken along whole, line by line as a
 /// quotation; `None` if nothing is missing.
 pub(crate) fn forgotten(texts: &[String]) -> Option<String> {
-    let quoted = |text: &String| text.lines().map(|it| format!("> {it}\n")).collect::<String>();
-    let quoted: Vec<String> = texts.iter().map(quoted).collect();
+    let line = |it: &str| ["> ", it, "\n"].concat();
+    let quoted: Vec<String> = texts.iter().map(|it| it.lines().map(line).collect()).collect();
     (!quoted.is_empty()).then(|| {
         format!(
             "Your program has lost these messages from the beginning of this conversation when it was started again. You \

@@ -10,6 +10,7 @@ mod follow;
 mod inbox;
 mod message;
 mod read;
+mod restart;
 mod result;
 mod start;
 mod status;

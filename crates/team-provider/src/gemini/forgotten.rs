@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn check(records: &[Value], expected: &[&str]) {
-        let transcript: String = records.iter().map(|it| format!("{it}\n")).collect();
+        let transcript = records.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
         assert_eq!(texts(&transcript), expected, "{transcript}");
     }
 
