@@ -869,5 +869,7 @@ mod tests {
             let usual = serde_json::from_str(line).unwrap_or(Event::Unknown);
             assert_eq!(Event::read(line), usual, "{line}");
         }
+        // Older lines say how soon.
+        assert_eq!(Event::read(lines[1]), Event::TeamStopPlanned {});
     }
 }
