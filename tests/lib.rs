@@ -30,6 +30,11 @@ impl Crew {
         Self::written_with(TestWorkspace::new(), agents, "fake")
     }
 
+    /// Takes a workspace whose team files are written, or will be.
+    pub fn of(ws: TestWorkspace) -> Self {
+        Self { ws, worn: None }
+    }
+
     /// Writes a team of that provider into a workspace.
     pub fn written_with(ws: TestWorkspace, agents: &[&str], provider: &str) -> Self {
         ws.write(".team/current/TEAM.md", "---\nname: crew\n---\n");
@@ -37,7 +42,7 @@ impl Crew {
             let role = format!("---\nname: {agent}\nrole: Worker\nprovider: {provider}\n---\n\nWork.\n");
             ws.write(format!(".team/current/agents/{agent}.md"), &role);
         }
-        Self { ws, worn: None }
+        Self::of(ws)
     }
 
     /// Writes a team of agents of that provider, whose program the fake plays; nothing is started.

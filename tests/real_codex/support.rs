@@ -52,7 +52,7 @@ impl Team {
         // Only a folder under version control is asked about.
         fs::create_dir(ws.path().join(".git")).expect("a workspace is writable");
         let before = home.theirs();
-        Some(Self { crew: Crew { ws }, home, stub, before })
+        Some(Self { crew: Crew::of(ws), home, stub, before })
     }
 
     /// Writes the role file of `coder`, with that model.

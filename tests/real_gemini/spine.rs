@@ -65,3 +65,40 @@ fn messages_are_typed_results_come_by_mcp_and_a_restart_forgets_nothing() {
     assert_eq!(team.receipt(&again)["attempts"], 1);
     team.finish();
 }
+
+#[test]
+fn a_message_that_the_program_does_not_take_along_is_told_again_once() {
+    let Some(team) = Team::started() else { return };
+    let ws = &team.crew.ws;
+    let first = team.send("the word is bittern\nstub: say noted");
+    team.wait_for_step(&first, "answered");
+
+    // A person cancels a tool: the program writes its history anew, and joins its own first words with the first message.
+    let asks = team.send("stub: bash touch x\nstub: say touched");
+    team.wait_for("awaiting_approval");
+    team.wait_for_screen("Allow execution of");
+    team.press(&["Escape"]);
+    team.wait_for_step(&asks, "answered");
+    team.wait_for("idle");
+
+    for word in ["once more", "and again"] {
+        ws.ok(["shutdown"]);
+        ws.ok(["restart", "--headless"]);
+        assert_eq!(team.crew.events_of("restart.fresh_spawn").len(), 0);
+        let sent = team.send(&format!("stub: say {word}"));
+        team.wait_for_step(&sent, "answered");
+        let asked = team.asked(&format!("stub: say {word}"));
+        let body = asked.body.to_string();
+        assert_eq!(body.matches("the word is bittern").count(), 1, "{body}");
+        assert_eq!(body.matches("has lost these messages").count(), 1, "{body}");
+        assert_eq!(
+            asked.says("the word is bittern"),
+            word == "once more",
+            "it stays in the conversation: {body}"
+        );
+        assert_eq!(team.receipt(&sent)["attempts"], 1);
+        team.wait_for("idle");
+    }
+    assert!(!ws.path().join("x").exists());
+    team.finish();
+}

@@ -269,3 +269,157 @@ fn a_start_whose_tools_do_not_come_says_what_is_missing() {
     starting.wait().expect("it ends");
     crew.finish();
 }
+
+// Case 011: a tmux that knows fewer flags than ours; the words are its own.
+#[test]
+fn a_tmux_that_refuses_a_flag_of_the_paste_leaves_no_receipt_of_it() {
+    let mut crew = Crew::written(&["w1"]);
+    wrap_tmux(
+        &mut crew,
+        "case \" $* \" in\n\
+         *' -C '*|*' source-file - '*) sed -u 's/paste-buffer /paste-buffer -Z /' | REAL \"$@\"; exit ;;\n\
+         esac\nexec REAL \"$@\"",
+    );
+    crew.start();
+    let sent = crew.ws.json(["send", "w1", "hello", "--wait", "submitted", "--timeout", "3"]);
+    let step = sent["receivers"][0]["receipt"]["step"].as_str().unwrap_or_default();
+    assert!(!["submitted", "turn_started", "answered"].contains(&step), "{sent}");
+    let explained = crew.ws.ok(["explain", sent["message_id"].as_str().expect("it has an id")]);
+    assert!(explained.contains("unknown flag -Z"), "{explained}");
+    assert_eq!(crew.texts("w1"), Vec::<String>::new());
+    crew.ws.ok(["shutdown"]);
+    crew.finish();
+}
+
+// Case 011: a tmux to which no client of this kind can be attached.
+#[test]
+fn a_tmux_without_control_mode_is_used_all_the_same() {
+    let mut crew = Crew::written(&["w1"]);
+    wrap_tmux(
+        &mut crew,
+        "case \" $* \" in *' -C '*) echo 'unknown flag -f' >&2; exit 1 ;; esac\nexec REAL \"$@\"",
+    );
+    crew.start();
+    crew.ask("w1", "hello");
+    assert_eq!(crew.texts("w1").len(), 1);
+    assert_eq!(crew.events_of("message.unknown").len(), 0);
+    crew.ws.ok(["shutdown"]);
+    crew.finish();
+}
+
+// Case 074: a version that tells the end of its session after every turn.
+#[test]
+fn a_session_that_is_told_to_end_after_each_turn_goes_on_while_its_program_lives() {
+    let crew = Crew::started(&["w1"]);
+    let native = crew.native("w1");
+    for round in 0..2 {
+        let call = format!(
+            "printf '{{\"session_id\":\"{native}\",\"hook_event_name\":\"SessionEnd\",\"reason\":\"other\"}}' | \
+             team-agent hook --seat-file \"$TEAM_AGENT_SEAT\" SessionEnd"
+        );
+        let (said, code) = crew.shell("w1", &call);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(crew.activity("w1"), "idle");
+        crew.ask("w1", &format!("round {round}"));
+    }
+    assert_eq!(agent(&crew)["session"]["state"], "running");
+    assert!(crew.events_of("agent.stopped").is_empty());
+    crew.finish();
+}
+
+// Case 074: a version that fires no hook once it goes on.
+#[test]
+fn a_resumed_program_whose_hooks_are_silent_is_not_proved_ready() {
+    let mut crew = Crew::started(&["w1"]);
+    crew.ask("w1", "hello");
+    crew.ws.ok(["shutdown"]);
+    crew.script("hooks off");
+    let mut command = crew.ws.command(crew.ws.program());
+    command.args(["restart", "--headless"]);
+    command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+    let mut starting = command.spawn().expect("it starts");
+    let listed = |it: &Value| it["event"]["type"] == "tools.listed";
+    crew.ws.wait_until(
+        "its tools come",
+        || crew.ws.events().iter().filter(|it| listed(it)).count() == 2,
+        SOON,
+    );
+    crew.ws.json(["send", "w1", "are you there", "--wait", "accepted"]);
+    let shown = agent(&crew);
+    assert_eq!(shown["session"]["state"], "starting", "{shown}");
+    let evidence = shown["activity"]["evidence"].as_str().unwrap_or_default();
+    assert!(shown["activity"]["state"] == "unknown" || evidence.starts_with("status_file"), "{shown}");
+    assert_eq!(crew.texts("w1").len(), 1, "what is sent waits");
+    let explained = crew.ws.ok(["explain", "w1"]);
+    assert!(explained.contains("not proved ready"), "{explained}");
+    crew.ws.ok(["shutdown"]);
+    starting.wait().expect("it ends");
+    crew.finish();
+}
+
+// Case 069: what runs is known by its process, whatever that is called.
+#[test]
+fn a_program_behind_a_script_is_alive_and_is_talked_to() {
+    for lines in
+        ["sh -c 'exec \"$0\" fake-agent \"$@\"' PROGRAM \"$@\"", "PROGRAM fake-agent \"$@\"\nexit $?"]
+    {
+        let mut crew = Crew::written_with(team_testkit::TestWorkspace::new(), &["w1"], "claude");
+        let program = format!("'{}'", crew.ws.program().display());
+        let text = format!(
+            "#!/bin/sh\nexport FAKE_HOME=\"${{CLAUDE_CONFIG_DIR:-$HOME/.claude}}\"\n{}\n",
+            lines.replace("PROGRAM", &program)
+        );
+        let file = crew.ws.write("wrapped/claude", &text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).expect("it is ours");
+        let dir = file.parent().expect("it lies in a directory").to_owned();
+        crew.ws.path_first(&dir);
+        crew.start();
+        assert_eq!(agent(&crew)["session"]["state"], "running", "{lines}");
+        crew.ask("w1", "are you there");
+        assert_eq!(crew.activity("w1"), "idle", "{lines}");
+        crew.ws.ok(["shutdown"]);
+        crew.finish();
+    }
+}
+
+// Cases 092 and 100.
+#[test]
+fn two_agents_in_one_folder_keep_their_own_conversations_beside_newer_and_empty_ones() {
+    let mut crew = Crew::written(&["w1", "w2"]);
+    let home = crew.ws.root().join("one-home");
+    crew.ws.set("FAKE_HOME", &home);
+    crew.start();
+    for agent in ["w1", "w2"] {
+        crew.ask(agent, &format!("the word of {agent}"));
+    }
+    let natives = ["w1", "w2"].map(|it| crew.native(it));
+    assert_ne!(natives[0], natives[1]);
+    let folder = std::fs::read_dir(home.join("projects"))
+        .expect("there are conversations")
+        .filter_map(|it| Some(it.ok()?.path()))
+        .find(|it| it.join(format!("{}.jsonl", natives[0])).is_file())
+        .expect("both worked in one folder");
+    let of =
+        |native: &str| std::fs::read_to_string(folder.join(format!("{native}.jsonl"))).unwrap_or_default();
+    assert!(of(&natives[1]).contains("the word of w2"), "both worked in one folder");
+
+    // Somebody's own conversation, the newest of all, and folders with nothing in them.
+    let foreign = "99999999-9999-4999-8999-999999999999";
+    let text = of(&natives[0]).replace(&natives[0], foreign).replace("the word of w1", "a stranger's word");
+    std::fs::write(folder.join(format!("{foreign}.jsonl")), &text).expect("it is ours");
+    for empty in ["88888888-8888-4888-8888-888888888888", "88888888-8888-4888-8888-888888888888.jsonl"] {
+        std::fs::create_dir(folder.join(empty)).expect("it is ours");
+    }
+    crew.ws.ok(["shutdown"]);
+    crew.ws.ok(["restart", "--headless"]);
+    assert_eq!(["w1", "w2"].map(|it| crew.native(it)), natives);
+    assert_eq!(crew.events_of("restart.fresh_spawn").len(), 0);
+    for (agent, native) in ["w1", "w2"].into_iter().zip(&natives) {
+        crew.ask(agent, &format!("more for {agent}"));
+        crew.ws.wait_until("it is in its own", || of(native).contains(&format!("more for {agent}")), SOON);
+    }
+    assert!(!of(&natives[0]).contains("w2") && !of(&natives[1]).contains("w1"));
+    assert_eq!(of(foreign), text, "nobody has written there");
+    crew.finish();
+}

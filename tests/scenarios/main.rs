@@ -18,6 +18,7 @@ mod places;
 mod receipts;
 mod refusals;
 mod secrets;
+mod selftest;
 mod spine;
 mod start;
 mod status;

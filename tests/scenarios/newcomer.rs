@@ -222,7 +222,56 @@ fn an_agent_that_ended_by_itself_is_shown_with_its_code_and_the_way_back() {
     crew.ws.wait_until("it has ended", || crew.ws.ok(["status"]).contains("EXITED"), SOON);
     let status = crew.ws.ok(["status"]);
     assert!(status.contains("EXITED w1: its program ended with code 3:"), "{status}");
-    assert_eq!(advised(&status, "EXITED"), "team-agent shutdown && team-agent restart");
+    assert_eq!(advised(&status, "EXITED"), "team-agent restart w1");
+    crew.finish();
+}
+
+#[test]
+fn one_agent_that_has_ended_goes_on_alone() {
+    let crew = Crew::started(&["w1", "w2"]);
+    crew.ask("w1", "the word is heron");
+    let session = |agent: &str| crew.status()["agents"][agent]["session"].clone();
+    let (before, other) = (session("w1"), session("w2"));
+    let runs = crew.ws.run(["restart", "w1"]);
+    assert!(runs.code == Some(1) && runs.stderr.contains("team-agent explain w1"), "{}", runs.snapshot());
+
+    crew.control("w1", "exit 3");
+    crew.ws.wait_until("it has ended", || session("w1")["state"] == "stopped", SOON);
+    let refused = crew.ws.run(["send", "w1", "hello"]);
+    assert!(refused.stderr.contains("run `team-agent restart w1`"), "{}", refused.snapshot());
+    crew.ws.write(
+        ".team/current/agents/w1.md",
+        "---\nname: w1\nrole: Bird watcher\nprovider: fake\n---\n\nWatch.\n",
+    );
+    let said = crew.ws.ok(["restart", "w1"]);
+    assert!(said.starts_with("ready: current (1 agent)"), "{said}");
+    assert_eq!(session("w1")["native"], before["native"], "the same conversation");
+    assert_ne!(session("w1")["pid"], before["pid"]);
+    assert_eq!(session("w2"), other, "nobody else is touched");
+    assert_eq!(crew.status()["agents"]["w1"]["role"], "Bird watcher");
+    assert_eq!(crew.events_of("restart.fresh_spawn").len(), 0);
+    assert_eq!(crew.events_of("team.started").len(), 1);
+    crew.ask("w1", "still you?");
+
+    crew.ws.ok(["shutdown"]);
+    let stopped = crew.ws.run(["restart", "w1", "--headless"]);
+    assert!(
+        stopped.code == Some(1) && stopped.stderr.contains("`team-agent restart`"),
+        "{}",
+        stopped.snapshot()
+    );
+    crew.finish();
+}
+
+#[test]
+fn one_agent_that_could_not_start_is_started_once_that_is_mended() {
+    let mut crew = Crew::written(&["w1"]);
+    crew.script("exit 55");
+    let failed = crew.ws.run(["quick-start", "--headless"]);
+    assert!(failed.stderr.contains("mend it, then `team-agent restart w1`"), "{}", failed.snapshot());
+    crew.ws.unset("FAKE_SCRIPT");
+    crew.ws.ok(["restart", "w1"]);
+    crew.ask("w1", "hello");
     crew.finish();
 }
 

@@ -102,3 +102,27 @@ fn a_team_whose_terminals_were_taken_away_is_lost_and_says_how_to_go_on() {
     assert_eq!(crew.status()["state"], "running");
     crew.finish();
 }
+
+// Case 072, for the tools.
+#[test]
+fn the_tools_say_of_the_agents_what_the_command_says() {
+    let crew = Crew::started(&["idle-one", "w1", "w2"]);
+    crew.control("idle-one", "dialog perm");
+    crew.wait_for_activity("idle-one", "awaiting_approval");
+    let before = crew.status();
+    crew.ask("w1", r#"fake: call team_read {"what":"tree"}"#);
+    let answers = crew.mcp("w1");
+    let mut trees =
+        answers.iter().filter_map(|it| it["message"]["result"]["structuredContent"]["tree"].as_array());
+    let told = trees.next_back().unwrap_or_else(|| panic!("{answers:#?}"));
+    assert_eq!(told.len(), 3, "{told:#?}");
+    // The one that asks works while it does.
+    for said in told.iter().filter(|it| it["name"] != "w1") {
+        let shown = &before["agents"][said["name"].as_str().unwrap_or_default()];
+        assert_eq!(said["activity"], shown["activity"]["state"], "{said} - {shown}");
+        assert_eq!(said["state"], shown["session"]["state"], "{said} - {shown}");
+        assert_eq!(said["role"], shown["role"], "{said} - {shown}");
+    }
+    assert!(told.iter().any(|it| it["activity"] == "awaiting_approval"), "{told:#?}");
+    crew.finish();
+}

@@ -90,7 +90,14 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
         return Ok(HookAnswer::default());
     }
     let compacted = |it: &Fact| matches!(it, Fact::SessionStarted { source, .. } if source == "compact");
-    let add = if facts.iter().any(compacted) { reminder(&seat, &workspace, provider) } else { None };
+    let taken_up = |it: &Fact| matches!(it, Fact::TurnStarted { .. });
+    let add = if facts.iter().any(compacted) {
+        reminder(&seat, &workspace, provider)
+    } else if seat.resumed && facts.iter().any(taken_up) {
+        forgotten(provider, transcript.as_deref())
+    } else {
+        None
+    };
     let context =
         HookContext { seat_dir: &seat.seat_dir, bell: seat.bell.is_some(), add_context: add.as_deref() };
     let stdout = provider.hook_answer(event, &context).unwrap_or_default();
@@ -102,6 +109,13 @@ fn reminder(seat: &SeatFile, workspace: &Workspace, provider: &dyn Provider) -> 
     let store = Store::look(workspace).ok()??;
     let team = store.state.teams.get(&seat.team)?;
     render::reminder(&store, team, &seat.agent, &provider.tool_names())
+}
+
+/// What an agent is told again because its program has not taken it along into the conversation that goes on.
+fn forgotten(provider: &dyn Provider, transcript: Option<&Path>) -> Option<String> {
+    let find = provider.forgotten()?;
+    let bytes = std::fs::read(transcript?).ok()?;
+    render::forgotten(&find(&String::from_utf8_lossy(&bytes)))
 }
 
 /// How long a question may wait for a person; the program's own limit is not shorter.

@@ -417,6 +417,7 @@ impl Prepared {
             provider: provider.to_owned(),
             native: self.native.clone(),
             start_ids: self.launch.start_ids.clone(),
+            resumed: self.mode == SpawnMode::Resume,
             argv: words(&self.launch.argv),
             server: words(self.launch.server.as_deref().unwrap_or_default()),
             link: self.launch.link.clone(),

@@ -81,6 +81,20 @@ pub(crate) fn reminder(store: &Store, team: &Team, agent: &AgentName, tools: &To
     ))
 }
 
+/// Renders what an agent is told again of a conversation that its program has not taken along whole, line by line as a
+/// quotation; `None` if nothing is missing.
+pub(crate) fn forgotten(texts: &[String]) -> Option<String> {
+    let line = |it: &str| ["> ", it, "\n"].concat();
+    let quoted: Vec<String> = texts.iter().map(|it| it.lines().map(line).collect()).collect();
+    (!quoted.is_empty()).then(|| {
+        format!(
+            "Your program has lost these messages from the beginning of this conversation when it was started again. You \
+             have had them before: know them, and do nothing a second time.\n\n{}",
+            quoted.join("\n")
+        )
+    })
+}
+
 /// What a receiver gets in place of a message that is too long for its channel: the head, and where the text lies.
 pub(crate) fn pointer(text: &str, file: &std::path::Path) -> String {
     let head: Vec<&str> = text.lines().take(2).collect();

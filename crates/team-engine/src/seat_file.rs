@@ -36,6 +36,9 @@ pub struct SeatFile {
     pub native: Option<String>,
     /// Ids that a start hook may carry.
     pub start_ids: Vec<String>,
+    /// Whether it goes on with an earlier conversation.
+    #[serde(default)]
+    pub resumed: bool,
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// The server that runs behind it, and its arguments; empty if there is none.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use team_model::{AgentName, Body, SeatSpec, TeamKey};
 use team_spec::Approvals;
 
-use crate::decide::{Refusal, StartCommand};
+use crate::decide::{Refusal, StartCommand, StartSeat};
 use crate::error::EngineError;
 use crate::workspace::{Workspace, write};
 
@@ -40,6 +40,14 @@ pub fn keep(workspace: &Workspace, command: &StartCommand, approvals: &Approvals
     let wish = Wish { dir: command.dir.clone(), seats, approvals: approvals.clone() };
     let text = serde_json::to_string(&wish).unwrap_or_default();
     Ok(write(&path(workspace, &command.team), &text, 0o600)?)
+}
+
+/// Keeps one seat as a person starts it now; the others stay as they were.
+pub fn keep_seat(workspace: &Workspace, team: &TeamKey, seat: &StartSeat) -> Result<(), EngineError> {
+    let Some(mut wish) = read(workspace, team) else { return Ok(()) };
+    wish.seats.insert(seat.agent.clone(), bare(&seat.spec));
+    let text = serde_json::to_string(&wish).unwrap_or_default();
+    Ok(write(&path(workspace, team), &text, 0o600)?)
 }
 
 /// Forgets what was started, once it has ended.
@@ -78,7 +86,6 @@ pub fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::StartSeat;
 
     #[test]
     fn only_what_was_started_may_start_until_it_is_forgotten() {

@@ -281,6 +281,20 @@ fn a_report_closes_the_only_open_task_or_the_one_of_this_turn_or_says_which() {
 }
 
 #[test]
+fn a_report_after_ten_silent_minutes_in_one_turn_counts_like_any_other() {
+    let mut world = World::with(&["a"]);
+    let spawn = world.run("a");
+    let (task, _) = world.brief("a", spawn, true);
+    // Nothing but time passes, as it does for others: a line of another kind carries it.
+    let later = time(world.state.seq) + chrono::TimeDelta::minutes(10);
+    let key = world.key.clone();
+    world.state.apply(world.state.seq + 1, later, Some(&key), &Event::Unknown);
+    let outcome = world.report("a", spawn, None).expect("it counts");
+    assert_eq!((outcome.task, outcome.owed), (Some(task), Vec::new()));
+    assert_eq!(world.state.teams[&key].seats[&name("a")].state, team_model::SeatState::Running);
+}
+
+#[test]
 fn a_report_of_an_older_start_counts_and_is_late_and_a_stranger_closes_nothing() {
     let mut world = World::with(&["a"]);
     let spawn = world.run("a");
@@ -366,7 +380,7 @@ fn a_team_that_stopped_takes_no_messages_and_only_a_stopped_one_is_deleted() {
         decide::delete_team(&world.state, &world.key).map(|_| ()).map_err(|it| it.code),
         Err("team_running")
     );
-    let events = decide::plan_stop(&world.state, &world.key, false).expect("it runs");
+    let events = decide::plan_stop(&world.state, &world.key).expect("it runs");
     assert!(events.iter().any(|it| matches!(it, Event::AgentStopPlanned { .. })), "{events:?}");
     world.fold(events);
     world.fold(vec![Event::TeamStopped { clean: true }]);

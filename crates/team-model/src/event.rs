@@ -484,7 +484,7 @@ pub enum Event {
         leader: Option<LeaderBinding>,
     },
     #[serde(rename = "team.stop_planned")]
-    TeamStopPlanned { now: bool },
+    TeamStopPlanned {},
     #[serde(rename = "team.stopped")]
     TeamStopped { clean: bool },
     #[serde(rename = "team.lost")]
@@ -873,5 +873,7 @@ mod tests {
             let usual = serde_json::from_str(line).unwrap_or(Event::Unknown);
             assert_eq!(Event::read(line), usual, "{line}");
         }
+        // Older lines say how soon.
+        assert_eq!(Event::read(lines[1]), Event::TeamStopPlanned {});
     }
 }

@@ -79,8 +79,6 @@ pub enum TeamState {
 pub struct Team {
     /// Whether it runs.
     pub state: TeamState,
-    /// Whether a stop was asked without grace.
-    pub stop_now: bool,
     /// The seq of `team.started`: lines before belong to an earlier team of this key.
     pub since: u64,
     /// Its display name.

@@ -16,6 +16,7 @@ mod fact;
 mod fake;
 mod gemini;
 mod launch;
+mod lines;
 mod moment;
 mod opencode;
 mod provider;

@@ -102,6 +102,12 @@ pub trait Provider: Send + Sync {
     /// Returns what our hook command prints for the program to read.
     fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String>;
 
+    /// Returns what finds, in the whole transcript of a conversation that has gone on, the texts that the program did not
+    /// take along; `None` if it takes along all.
+    fn forgotten(&self) -> Option<fn(&str) -> Vec<String>> {
+        None
+    }
+
     /// Says whether this hook call is a permission question that is answered by what our command prints. The command
     /// then waits for an answer; the program's own dialog may answer meanwhile.
     fn asks_our_hook(&self, _event: &str, _stdin: &Value) -> bool {

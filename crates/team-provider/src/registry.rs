@@ -1,6 +1,6 @@
 //! The providers there are, by name.
 //!
-//! Knows every provider's name and whether it can be started.
+//! Knows every provider's name.
 
 use crate::claude::Claude;
 use crate::codex::Codex;
@@ -10,7 +10,7 @@ use crate::gemini::Gemini;
 use crate::opencode::OpenCode;
 use crate::provider::Provider;
 
-/// A provider that may be named, whether or not it can be started.
+/// A provider.
 #[derive(Clone, Copy)]
 pub struct Known {
     /// Name that role files and profiles use.
@@ -19,16 +19,14 @@ pub struct Known {
     pub aliases: &'static [&'static str],
     /// File name of its program.
     pub program: &'static str,
-    /// Whether it can be started.
-    pub implemented: bool,
     /// Whether it is offered to people; the built-in one for trials is not.
     pub listed: bool,
-    provider: Option<&'static dyn Provider>,
+    provider: &'static dyn Provider,
 }
 
 impl Known {
-    /// Returns the provider itself, if it can be started.
-    pub fn provider(&self) -> Option<&'static dyn Provider> {
+    /// Returns the provider itself.
+    pub fn provider(&self) -> &'static dyn Provider {
         self.provider
     }
 }
@@ -38,53 +36,41 @@ static KNOWN: &[Known] = &[
         name: "claude",
         aliases: &["claude_code", "claude-code"],
         program: "claude",
-        implemented: true,
         listed: true,
-        provider: Some(&Claude),
+        provider: &Claude,
     },
     Known {
         name: "codex",
         aliases: &["codex_cli", "codex-cli"],
         program: "codex",
-        implemented: true,
         listed: true,
-        provider: Some(&Codex),
+        provider: &Codex,
     },
     Known {
         name: "copilot",
         aliases: &["copilot_cli", "copilot-cli", "github_copilot"],
         program: "copilot",
-        implemented: true,
         listed: true,
-        provider: Some(&Copilot),
+        provider: &Copilot,
     },
     Known {
         name: "gemini",
         aliases: &["gemini_cli", "gemini-cli"],
         program: "gemini",
-        implemented: true,
         listed: true,
-        provider: Some(&Gemini),
+        provider: &Gemini,
     },
     Known {
         name: "opencode",
         aliases: &["open_code", "open-code"],
         program: "opencode",
-        implemented: true,
         listed: true,
-        provider: Some(&OpenCode),
+        provider: &OpenCode,
     },
-    Known {
-        name: "fake",
-        aliases: &[],
-        program: "team-agent",
-        implemented: true,
-        listed: false,
-        provider: Some(&Fake),
-    },
+    Known { name: "fake", aliases: &[], program: "team-agent", listed: false, provider: &Fake },
 ];
 
-/// Returns all providers that may be named.
+/// Returns all providers.
 pub fn providers() -> &'static [Known] {
     KNOWN
 }
@@ -94,9 +80,9 @@ pub fn known(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|it| it.name == name || it.aliases.contains(&name))
 }
 
-/// Returns the provider of a name or alias, if it can be started.
+/// Returns the provider of a name or alias.
 pub fn provider(name: &str) -> Option<&'static dyn Provider> {
-    known(name)?.provider
+    known(name).map(|it| it.provider)
 }
 
 /// Returns the known name that is most like a wrong one, if any is.
@@ -140,12 +126,9 @@ mod tests {
             for name in std::iter::once(&it.name).chain(it.aliases) {
                 assert!(seen.insert(*name), "{name}");
             }
-            assert_eq!(it.implemented, it.provider.is_some(), "{}", it.name);
-            if let Some(provider) = it.provider {
-                assert_eq!(provider.name(), it.name);
-                assert_eq!(provider.aliases(), it.aliases);
-                assert_eq!(provider.program().file_name(), it.program);
-            }
+            assert_eq!(it.provider.name(), it.name);
+            assert_eq!(it.provider.aliases(), it.aliases);
+            assert_eq!(it.provider.program().file_name(), it.program);
         }
     }
 

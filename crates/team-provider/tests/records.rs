@@ -5,7 +5,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use team_provider::{ActivityKind, Fact, HookContext, Provider, RecordKind, TurnOutcome, provider};
+use team_provider::{
+    ActivityKind, Fact, HookContext, Provider, RecordKind, SeatPlaces, TurnOutcome, provider, providers,
+};
 
 fn claude() -> &'static dyn Provider {
     provider("claude").expect("known")
@@ -431,5 +433,57 @@ proptest! {
             let _ = provider.hook_session(&value);
             let _ = provider.trusts(&text, Path::new("/a"));
         }
+    }
+}
+
+/// A line of each program's record that tells of a text, and `None` where no file holds the conversation.
+fn said(provider: &str, text: &str) -> Option<String> {
+    let record = match provider {
+        "claude" | "fake" => {
+            json!({ "type": "user", "promptSource": "typed", "message": { "role": "user", "content": text } })
+        }
+        "codex" => {
+            let item = json!({ "type": "UserMessage", "content": [{ "type": "text", "text": text }] });
+            json!({ "type": "event_msg", "payload": { "type": "item_completed", "item": item } })
+        }
+        "copilot" => json!({ "type": "user.message", "data": { "content": text } }),
+        "gemini" => json!({ "type": "user", "content": [{ "text": text }] }),
+        "opencode" => return None,
+        other => panic!("write a line of `{other}`"),
+    };
+    Some(record.to_string())
+}
+
+#[test]
+fn two_records_that_a_crash_has_glued_onto_one_line_are_both_read() {
+    for it in providers() {
+        let (Some(one), Some(two)) = (said(it.name, "one"), said(it.name, "two")) else { continue };
+        let read = |line: &str| it.provider().read_record(RecordKind::Transcript, line);
+        let apart: Vec<Fact> = [&one, &two].iter().flat_map(|line| read(line)).collect();
+        assert_eq!(apart.len(), 2, "{}: {apart:?}", it.name);
+        assert_eq!(read(&format!("{one}{two}")), apart, "{}", it.name);
+        assert_eq!(read(&format!("{one}{}", &two[..two.len() / 2])), apart[..1], "{}", it.name);
+    }
+}
+
+#[test]
+fn a_conversation_is_found_by_its_proved_id_alone_and_never_by_looking_around() {
+    // So it does not matter which other ones, newer ones and empty folders lie beside it.
+    let (home, cwd) = (Path::new("/home/me/.program"), Path::new("/work/app"));
+    for it in providers() {
+        let watched = |native_id, transcript| {
+            let places = SeatPlaces { config_home: home, cwd, native_id, transcript, provider_pid: Some(7) };
+            let files = it.provider().files_to_watch(&places).into_iter();
+            let transcripts = files.filter(|it| it.kind == RecordKind::Transcript);
+            transcripts.map(|it| it.path).collect::<Vec<_>>()
+        };
+        assert!(watched(None, None).is_empty(), "{}: nothing is proved", it.name);
+        let own = watched(Some("mine"), None);
+        assert!(own.iter().all(|path| path.to_string_lossy().contains("mine")), "{}: {own:?}", it.name);
+        // What the program has told of itself.
+        let told = home.join("told-mine.jsonl");
+        let own = watched(Some("mine"), Some(&*told));
+        assert!(own.iter().all(|path| path.to_string_lossy().contains("mine")), "{}: {own:?}", it.name);
+        assert!(own.len() <= 1, "{}: {own:?}", it.name);
     }
 }

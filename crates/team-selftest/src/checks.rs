@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::interrupt;
 use crate::person::Person;
 use crate::world::{AGENT, Answer, World, until};
 use crate::{Check, Figures};
@@ -15,8 +16,8 @@ const SOON: Duration = Duration::from_secs(60);
 /// How long a command may take that waits for nothing.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
+/// The first of all: what a program is likeliest to forget when it goes on.
 const FIRST: &str = "the first words: 42 geese";
-/// Not the first of all: one program forgets that when it goes on.
 const BUSY: &str = "words to a busy agent";
 const ESCAPE: &str = "\u{1b}";
 const DRAFT: &str = "half-a-thought";
@@ -47,6 +48,9 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
     let took = since.elapsed();
     let begun = started.is_ok();
     let figures = if begun { measured(world, took) } else { Figures::default() };
+    if interrupt::exit_code().is_some() {
+        return;
+    }
     tell(Check { figures, ..check("start without dialog", started) });
     let all: [(&'static str, Promise); 9] = [
         ("ready proof", ready),
@@ -60,7 +64,12 @@ pub(crate) fn run(world: &World, tell: &mut dyn FnMut(Check)) {
         ("resume proved", resume),
     ];
     for (name, promise) in all {
-        tell(if begun { check(name, promise(world)) } else { not_tried(name, "it did not start") });
+        let seen = if begun { check(name, promise(world)) } else { not_tried(name, "it did not start") };
+        // What was cut short has neither held nor failed.
+        if interrupt::exit_code().is_some() {
+            return;
+        }
+        tell(seen);
     }
     tell(not_tried("fork proved", "no command makes a fork yet"));
     tell(check("nothing left behind", leaves_nothing(world)));
@@ -257,7 +266,7 @@ fn resume(world: &World) -> Seen {
     let text = "words after a restart";
     let sent = send(world, &format!("{text}\n{}", world.other_end.say("heard")), "answered", SOON);
     came_once(world, text, &sent)?;
-    match world.other_end.remembers(BUSY, text) {
+    match world.other_end.remembers(FIRST, text) {
         Some(false) => Err("its model was not told of what was said before".to_owned()),
         _ => Ok(format!("conversation {}", words(&after))),
     }

@@ -4,12 +4,14 @@
 //! provider works; what the agent was given is told by the other end, the model or the built-in agent's own record.
 
 mod checks;
+mod interrupt;
 mod other_end;
 mod person;
 mod world;
 
 use std::path::PathBuf;
 
+pub use interrupt::{exit_code, take_signals};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -76,6 +78,9 @@ pub enum SelftestError {
 }
 
 /// Tries everything on one provider; `tell` hears of each promise as it is known.
+///
+/// Once [`exit_code`] says that the program is to end, nothing more is tried; what was started has ended when this
+/// returns.
 pub fn run(plan: &Plan, tell: &mut dyn FnMut(&Check)) -> Result<Vec<Check>, SelftestError> {
     let provider = team_provider::provider(&plan.provider)
         .ok_or_else(|| SelftestError::Provider(plan.provider.clone()))?;

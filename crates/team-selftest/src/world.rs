@@ -1,17 +1,19 @@
 //! A workspace, a home and a team of one, made for the try and removed after it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::Flock;
 use serde_json::Value;
 use team_provider::{Program, Provider};
 use team_stub::ModelStub;
 
+use crate::interrupt;
 use crate::other_end::OtherEnd;
 use crate::{Plan, SelftestError};
 
@@ -21,6 +23,10 @@ pub(crate) const AGENT: &str = "w1";
 const MODEL: &str = "stub-model";
 /// How often something is looked at that nothing announces.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long the team may take to end.
+const AT_THE_END: Duration = Duration::from_secs(20);
+/// How long it may take when somebody waits for the end of the whole try.
+const CUT_SHORT: Duration = Duration::from_secs(5);
 
 pub(crate) struct World {
     pub(crate) provider: &'static dyn Provider,
@@ -30,6 +36,8 @@ pub(crate) struct World {
     /// Holds the program that is played, if one is.
     bin: Option<PathBuf>,
     home: PathBuf,
+    /// Held for as long as this try lives.
+    _owner: Flock<File>,
     base: tempfile::TempDir,
 }
 
@@ -50,8 +58,19 @@ impl Answer {
     }
 }
 
-/// Waits until something is so.
+/// Waits until something is so, or the try is to end.
 pub(crate) fn until(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let mut given_up = false;
+    let is_so = || {
+        let so = is_so();
+        given_up = !so && interrupt::exit_code().is_some();
+        so || given_up
+    };
+    until_in_time(patience, is_so) && !given_up
+}
+
+/// Waits until something is so.
+fn until_in_time(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
         if is_so() {
@@ -71,12 +90,14 @@ impl World {
             move |source| SelftestError::Io { doing, path, source }
         };
         fs::create_dir_all(&plan.base).map_err(io("make", &plan.base))?;
+        interrupt::clear_abandoned(&plan.base);
         let base = tempfile::Builder::new()
-            .prefix("selftest-")
+            .prefix(interrupt::PREFIX)
             .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(&plan.base)
             .map_err(io("make a directory in", &plan.base))?;
         let root = fs::canonicalize(base.path()).map_err(io("enter", base.path()))?;
+        let owner = interrupt::own(&root).map_err(io("lock", &root))?;
         let (workspace, home) = (root.join("work"), root.join("home"));
         let bin = if plan.played { Some(wear(&plan.program, provider, &root.join("bin"))?) } else { None };
         let built_in = plan.played || matches!(provider.program(), Program::Own(_));
@@ -116,7 +137,9 @@ impl World {
             fs::write(&path, text).map_err(io("write", &path))?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(io("protect", &path))?;
         }
-        Ok(Self { provider, other_end, workspace, program: plan.program.clone(), bin, home, base })
+        interrupt::begins(&root);
+        let program = plan.program.clone();
+        Ok(Self { provider, other_end, workspace, program, bin, home, _owner: owner, base })
     }
 
     /// Everything is made below it.
@@ -146,6 +169,11 @@ impl World {
 
     /// Runs a command to its end and reads its JSON.
     pub(crate) fn run(&self, arguments: &[&str], patience: Duration) -> Answer {
+        self.run_until(arguments, patience, true)
+    }
+
+    /// Runs a command to its end; the end of the whole try may come first, unless it belongs to that.
+    fn run_until(&self, arguments: &[&str], patience: Duration, may_be_cut: bool) -> Answer {
         let mut command = self.command();
         command
             .args(arguments)
@@ -166,13 +194,14 @@ impl World {
             text
         });
         let mut code = None;
-        let ended = until(patience, || match child.try_wait() {
+        let has_ended = || match child.try_wait() {
             Ok(Some(status)) => {
                 code = status.code();
                 true
             }
             _ => false,
-        });
+        };
+        let ended = if may_be_cut { until(patience, has_ended) } else { until_in_time(patience, has_ended) };
         if !ended {
             let _ = child.kill();
             let _ = child.wait();
@@ -220,28 +249,18 @@ impl World {
 
     /// Processes that carry the try's directory in their arguments or environment.
     pub(crate) fn left_over(&self) -> Option<Vec<String>> {
-        let own = std::process::id().to_string();
-        let mark = self.base().to_string_lossy().into_owned();
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").ok()?.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name == own || !name.bytes().all(|it| it.is_ascii_digit()) {
-                continue;
-            }
-            let read = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
-            let (arguments, environment) = (read("cmdline"), read("environ"));
-            if [&arguments, &environment].iter().any(|it| String::from_utf8_lossy(it).contains(&mark)) {
-                let shown = String::from_utf8_lossy(&arguments).replace('\0', " ");
-                found.push(format!("{name} {}", shown.chars().take(60).collect::<String>().trim_end()));
-            }
+        if !Path::new("/proc/self").exists() {
+            return None;
         }
-        Some(found)
+        let shown = |command: &str| command.chars().take(60).collect::<String>().trim_end().to_owned();
+        let found = interrupt::marked(self.base());
+        Some(found.iter().map(|it| format!("{} {}", it.pid, shown(&it.command))).collect())
     }
 }
 
 /// Makes the built-in agent be found under the name of a provider's program, in a directory of its own.
 fn wear(program: &Path, provider: &dyn Provider, bin: &Path) -> Result<PathBuf, SelftestError> {
-    let agent = team_provider::providers().iter().find_map(|it| match it.provider()?.program() {
+    let agent = team_provider::providers().iter().find_map(|it| match it.provider().program() {
         Program::Own(word) => Some(word),
         Program::Named(_) => None,
     });
@@ -257,8 +276,11 @@ fn wear(program: &Path, provider: &dyn Provider, bin: &Path) -> Result<PathBuf, 
 }
 
 impl Drop for World {
-    /// Nothing of a try that went wrong goes on.
+    /// Nothing of a try that went wrong, or was ended from outside, goes on.
     fn drop(&mut self) {
-        self.run(&["shutdown"], Duration::from_secs(20));
+        let patience = if interrupt::exit_code().is_some() { CUT_SHORT } else { AT_THE_END };
+        self.run_until(&["shutdown"], patience, false);
+        interrupt::end_all(self.base());
+        interrupt::is_over();
     }
 }

@@ -1,7 +1,6 @@
-//! The words that fields may hold, and what the providers of this build can do.
+//! The words that fields may hold, and what the providers can do.
 //!
-//! Knows names and abilities. Must not know how a provider is started; which of
-//! them are implemented is told by the caller.
+//! Knows names and abilities. Must not know how a provider is started.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -96,8 +95,6 @@ words! {
 /// What a provider can do in this build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Whether this build can start it.
-    pub implemented: bool,
     /// Whether it has a setting for faster answers.
     pub fast: bool,
     /// The efforts it knows; empty when it has no such setting.
@@ -144,25 +141,13 @@ pub struct Known {
     pub models: Option<AskModels>,
 }
 
-/// What a word given for a provider turned out to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup<'a> {
-    /// A provider of this build, by its own name.
-    Ready(&'a str, &'a Capabilities),
-    /// A provider that later builds will have.
-    Later(&'a str),
-    /// No provider.
-    Unknown,
-}
-
 impl Known {
-    /// Returns the usual table, in which the named providers are implemented.
-    pub fn standard(implemented: &[&str]) -> Self {
+    /// Returns the usual table.
+    pub fn standard() -> Self {
         use Effort::{High, Low, Max, Medium, Xhigh};
         let mut known = Self::default();
         let mut add = |name: &str, efforts: &[Effort], model: Option<&str>, key_names| {
             let capabilities = Capabilities {
-                implemented: implemented.contains(&name),
                 fast: false,
                 efforts: efforts.to_vec(),
                 auth_modes: AuthMode::ALL.to_vec(),
@@ -197,19 +182,9 @@ impl Known {
         self.providers.get_key_value(name).map(|(name, _)| name.as_str())
     }
 
-    /// Says what a word given for a provider is.
-    pub fn look_up<'a>(&'a self, word: &'a str) -> Lookup<'a> {
-        let Some(name) = self.canonical(word) else { return Lookup::Unknown };
-        match self.providers.get(name) {
-            Some(it) if it.implemented => Lookup::Ready(name, it),
-            Some(_) => Lookup::Later(name),
-            None => Lookup::Unknown,
-        }
-    }
-
-    /// Returns the names of the providers of this build.
-    pub fn implemented(&self) -> impl Iterator<Item = &str> {
-        self.providers.iter().filter(|(_, it)| it.implemented).map(|(name, _)| name.as_str())
+    /// Returns the providers' own names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.providers.keys().map(String::as_str)
     }
 
     /// Returns every word that may stand for a provider.

@@ -33,7 +33,7 @@ pub use compile::compile;
 pub use copy::{CopyError, copied_from, copy_into};
 pub use dotenv::{Entry, LineError, parse_dotenv};
 pub use error::{Snippet, SpecError, SpecErrors};
-pub use known::{AskModels, AuthMode, Capabilities, Effort, KeyNames, Known, Lookup, Tool};
+pub use known::{AskModels, AuthMode, Capabilities, Effort, KeyNames, Known, Tool};
 pub use models::{ModelName, Models};
 pub use place::{AGENTS_DIR, DEFAULT_KEY, LocateError, TEAM_DIR, TEAM_FILE, TeamSource, check_key, locate};
 pub use profile::{Profile, parse_profile};

@@ -8,7 +8,7 @@ use team_model::AgentName;
 
 use crate::error::{SpecError, quoted};
 use crate::fields::{Fields, Keys, Located};
-use crate::known::{AuthMode, Capabilities, Effort, Known, Lookup, Tool, list};
+use crate::known::{AuthMode, Capabilities, Effort, Known, Tool, list};
 use crate::models::{Verdict, any_of};
 use crate::similar::did_you_mean;
 use crate::team_file::{self, unknown_provider};
@@ -127,27 +127,16 @@ fn provider<'a>(fields: &mut Fields<'_>, known: &'a Known, start: Range<usize>) 
         // A key that was misspelt was named already.
         let misspelt = |it: &SpecError| it.hint.as_deref() == Some("did you mean `provider`?");
         if !given && !fields.errors.iter().any(misspelt) {
-            let hint = format!("add a line such as `provider: claude`; known: {}", list(known.implemented()));
+            let hint = format!("add a line such as `provider: claude`; known: {}", list(known.names()));
             fields.wrong(start, "`provider` is missing", Some(hint));
         }
         return None;
     };
-    match known.look_up(&word.value) {
-        Lookup::Ready(name, _) => known.providers.get_key_value(name).map(|(name, it)| (name.as_str(), it)),
-        Lookup::Later(name) => {
-            let message = format!("provider `{name}` is not supported yet");
-            fields.wrong(
-                word.at,
-                message,
-                Some(format!("this version starts {}", list(known.implemented()))),
-            );
-            None
-        }
-        Lookup::Unknown => {
-            unknown_provider(fields, &word, known);
-            None
-        }
+    let found = known.canonical(&word.value).and_then(|name| known.providers.get_key_value(name));
+    if found.is_none() {
+        unknown_provider(fields, &word, known);
     }
+    found.map(|(name, it)| (name.as_str(), it))
 }
 
 /// Checks the name of a model, which ends up as an argument of a program.

@@ -5,7 +5,7 @@ use team_model::fold_case;
 use crate::approvals::{self, Approvals};
 use crate::error::{SpecError, quoted};
 use crate::fields::{Fields, Keys, Located};
-use crate::known::{Known, Lookup, list};
+use crate::known::{Known, list};
 use crate::role_file;
 use crate::similar::did_you_mean;
 use crate::text::Text;
@@ -142,13 +142,9 @@ fn approvals(fields: &mut Fields<'_>) -> Approvals {
 fn provider_models(fields: &mut Fields<'_>, known: &Known) -> Vec<(String, Located<String>)> {
     let mut models: Vec<(String, String, Located<String>)> = Vec::new();
     for (word, model) in fields.pairs("provider_models") {
-        let provider = match known.look_up(&word.value) {
-            // A later build may use it; naming its model here does no harm.
-            Lookup::Ready(name, _) | Lookup::Later(name) => name.to_owned(),
-            Lookup::Unknown => {
-                unknown_provider(fields, &word, known);
-                continue;
-            }
+        let Some(provider) = known.canonical(&word.value).map(str::to_owned) else {
+            unknown_provider(fields, &word, known);
+            continue;
         };
         let Some(model) = role_file::model(fields, model, known, Some(&provider)) else { continue };
         match models.iter().find(|it| it.0 == provider) {

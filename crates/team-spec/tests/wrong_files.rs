@@ -68,7 +68,6 @@ fn wrong_values_of_a_role_are_pointed_at() {
             "role: x\n",
             "provider: clod\n",
             "provider: Claude\n",
-            "provider: gemini\n",
             "provider: something-else\n",
             "provider: [claude]\n",
             "provider: claude\nname: 研究 员\n",

@@ -1,6 +1,7 @@
 //! Support for tests that run the program as a whole: workspaces of their own, real agent programs, and a model
 //! that says what it is told.
 
+mod abandoned;
 pub mod home;
 pub mod leftovers;
 pub mod normal;

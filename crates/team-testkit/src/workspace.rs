@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use nix::fcntl::Flock;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::abandoned;
 use crate::leftovers::{self, Leftover};
 use crate::normal::Normal;
 use crate::process::{self, Output};
@@ -28,6 +30,9 @@ const GONE_DEADLINE: Duration = Duration::from_secs(10);
 /// The variable that marks what a test started. It has no name that the program keeps from its agents.
 const MARK: &str = "TESTKIT_RUN";
 
+/// How the names of the directories begin.
+const PREFIX: &str = "ta-";
+
 /// Variables of the person who runs the tests that are passed on.
 const KEPT: [&str; 6] =
     ["CARGO_HOME", "RUSTUP_HOME", "RUST_BACKTRACE", "LLVM_PROFILE_FILE", "NIX_PATH", "USER"];
@@ -38,6 +43,8 @@ const KEPT: [&str; 6] =
 #[derive(Debug)]
 pub struct TestWorkspace {
     root: tempfile::TempDir,
+    /// Held until that is removed.
+    _owner: Flock<File>,
     real: PathBuf,
     path: PathBuf,
     program: PathBuf,
@@ -72,8 +79,10 @@ impl TestWorkspace {
 
     fn build(program: PathBuf, name: &Path) -> Self {
         // Short, because socket paths are: a state directory must leave room for a socket's name.
+        abandoned::clear(&env::temp_dir(), PREFIX);
         let root =
-            tempfile::Builder::new().prefix("ta-").tempdir().expect("a temporary directory can be made");
+            tempfile::Builder::new().prefix(PREFIX).tempdir().expect("a temporary directory can be made");
+        let owner = abandoned::own(root.path()).expect("a new directory can be locked");
         let real = fs::canonicalize(root.path()).expect("a temporary directory has a path");
         for name in ["home", "state", "tmp", "run"] {
             fs::create_dir(real.join(name)).expect("a temporary directory is writable");
@@ -83,6 +92,7 @@ impl TestWorkspace {
         let variables = variables(&real, &program, &run);
         Self {
             root,
+            _owner: owner,
             path: real.join(name),
             real,
             program,

@@ -30,6 +30,8 @@ pub(crate) struct Control {
     /// What was read and is no whole line yet.
     rest: Vec<u8>,
     scripts: u64,
+    /// Whether it has ever said anything: the first thing is that it is attached.
+    heard: bool,
 }
 
 /// How a script ended.
@@ -63,7 +65,7 @@ impl Control {
             end(&mut child);
             return None;
         }
-        Some(Self { child, input, output, rest: Vec::new(), scripts: 0 })
+        Some(Self { child, input, output, rest: Vec::new(), scripts: 0, heard: false })
     }
 
     /// Carries out a script of whole lines and returns what it printed.
@@ -71,7 +73,7 @@ impl Control {
         // An end that was not noticed yet, and notices that have gathered.
         self.rest.clear();
         let mut seen = Vec::new();
-        if !self.read(&mut seen) {
+        if !self.read(&mut seen) || seen.split(|it| *it == b'\n').any(is_exit) {
             return Done::Never;
         }
         self.rest = seen.split(|it| *it == b'\n').next_back().unwrap_or_default().to_vec();
@@ -113,9 +115,24 @@ impl Control {
                 }
             }
             if !lives {
-                return Done::Lost;
+                let untouched = frames.was_let_go() || self.never_attached();
+                return if untouched { Done::Never } else { Done::Lost };
             }
         }
+    }
+
+    /// Says whether it has ended by itself before it was attached, as where this tmux knows no such client: then nothing
+    /// that was written to it has reached the server.
+    fn never_attached(&mut self) -> bool {
+        let until = Instant::now() + GONE;
+        while !self.heard && Instant::now() < until {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.code().is_some_and(|it| it != 0),
+                Ok(None) => std::thread::sleep(Duration::from_micros(200)),
+                Err(_) => break,
+            }
+        }
+        false
     }
 
     /// Reads what is there; false when nothing can come any more.
@@ -124,7 +141,10 @@ impl Control {
         loop {
             match self.output.read(&mut chunk) {
                 Ok(0) => return false,
-                Ok(count) => into.extend_from_slice(&chunk[..count]),
+                Ok(count) => {
+                    self.heard = true;
+                    into.extend_from_slice(&chunk[..count]);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
@@ -168,6 +188,11 @@ fn end(child: &mut Child) {
     }
 }
 
+/// Says whether a line tells that the server has let the client go.
+fn is_exit(line: &[u8]) -> bool {
+    line.starts_with(b"%exit")
+}
+
 fn memrchr(bytes: &[u8]) -> Option<usize> {
     bytes.iter().rposition(|it| *it == b'\n')
 }
@@ -178,13 +203,22 @@ fn memrchr(bytes: &[u8]) -> Option<usize> {
 struct Frames {
     mark: String,
     open: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether any was opened.
+    begun: bool,
+    /// Whether the server has let the client go.
+    exit: bool,
     printed: Vec<u8>,
     errors: Vec<u8>,
 }
 
 impl Frames {
     fn new(mark: String) -> Self {
-        Self { mark, open: None, printed: Vec::new(), errors: Vec::new() }
+        Self { mark, open: None, begun: false, exit: false, printed: Vec::new(), errors: Vec::new() }
+    }
+
+    /// Says whether the client was let go before any of what was asked was begun.
+    fn was_let_go(&self) -> bool {
+        self.exit && !self.begun
     }
 
     /// Takes one line; true when it was the last.
@@ -192,7 +226,9 @@ impl Frames {
         let Some((tag, inside)) = &mut self.open else {
             if let Some(tag) = line.strip_prefix(b"%begin ") {
                 self.open = Some((tag.to_vec(), Vec::new()));
+                self.begun = true;
             }
+            self.exit |= is_exit(line);
             return false;
         };
         let ends = |word: &[u8]| line.strip_prefix(word).is_some_and(|it| it == tag.as_slice());

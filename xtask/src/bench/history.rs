@@ -234,7 +234,7 @@ impl<'a> Past<'a> {
     }
 
     fn end(&mut self) -> Result<()> {
-        self.append(&By::Person, |_| vec![Event::TeamStopPlanned { now: false }])?;
+        self.append(&By::Person, |_| vec![Event::TeamStopPlanned {}])?;
         for agent in self.agents.clone() {
             let stopped = Event::AgentStopped { agent, session: None, cause: Cause::Shutdown };
             self.append(&By::Coordinator { epoch: 1 }, |_| vec![stopped])?;

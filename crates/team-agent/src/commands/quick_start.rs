@@ -133,9 +133,8 @@ fn failure(started: &Started) -> Option<CliError> {
     if bad.len() > 1 {
         // What to run for each stands above.
         return Some(error.with_hint(format!(
-            "see to each; where one has failed, run `{}`, mend it, then `{}`",
-            of_team("shutdown"),
-            of_team("restart")
+            "see to each; where one has failed, mend it, then run `{}`",
+            of_team(&format!("restart {}", bad[0].agent))
         )));
     }
     if let Some(asks) = asks(&bad) {
@@ -145,10 +144,9 @@ fn failure(started: &Started) -> Option<CliError> {
     }
     Some(error.with_hint(match bad.first() {
         Some(first) => format!(
-            "run `{}` to see why; then `{}`, mend it, `{}`",
+            "run `{}` to see why; mend it, then `{}`",
             of_team(&format!("explain {}", first.agent)),
-            of_team("shutdown"),
-            of_team("restart"),
+            of_team(&format!("restart {}", first.agent)),
         ),
         None => format!("run `{}` to see it", of_team("status")),
     }))

@@ -10,23 +10,31 @@ use crate::cli::Context;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Go on with a stopped team: the same agents, with their conversations
+/// Go on with a stopped team, or with one agent that has ended: with their conversations
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  team-agent restart\n  team-agent restart .team/web --headless")]
+#[command(after_help = "Examples:
+  team-agent restart
+  team-agent restart coder                 the others are left alone
+  team-agent restart .team/web --headless")]
 pub(crate) struct RestartArgs {
-    /// The workspace, or the team's directory
-    dir: Option<PathBuf>,
+    /// An agent of the running team, or the team's directory, or the workspace
+    #[arg(value_name = "AGENT|DIR")]
+    what: Option<PathBuf>,
     /// Go on without a leader
     #[arg(long)]
     headless: bool,
 }
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
-    let scope = match &args.dir {
+    ui.on_interrupt_starts_go_on();
+    if let Some(agent) = args.what.as_ref().and_then(|it| Engine::agent_meant(&context.scope(), it)) {
+        let started = Engine::restart_agent(&context.scope(), &agent, &mut |it| show_progress(ui, it))?;
+        return Ok(show_started(ui, &started));
+    }
+    let scope = match &args.what {
         Some(dir) => Engine::scope_of(&context.scope(), dir),
         None => context.scope(),
     };
-    ui.on_interrupt_starts_go_on();
     let started = starting(ui, &scope, None, || {
         Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))
     })?;

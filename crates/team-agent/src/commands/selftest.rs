@@ -42,6 +42,8 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SelftestArgs) -> Result<u8,
     let program = std::env::current_exe()
         .map_err(|error| CliError::new(ErrorKind::Bug, "no_program", error.to_string()))?;
     let base = team_engine::workspace::state_root().map_err(team_engine::EngineError::from)?;
+    team_selftest::take_signals()
+        .map_err(|error| CliError::new(ErrorKind::Environment, "selftest", error.to_string()))?;
     let mut checks = Vec::new();
     for provider in providers {
         let played = !args.real && plays(&provider);
@@ -58,6 +60,12 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &SelftestArgs) -> Result<u8,
         let found = team_selftest::run(&plan, &mut tell)
             .map_err(|error| CliError::new(ErrorKind::Environment, "selftest", error.to_string()))?;
         checks.extend(found);
+        if let Some(code) = team_selftest::exit_code() {
+            let message = "it was ended before everything was tried; what it had started has ended, too";
+            let failure = CliError::new(ErrorKind::User, "interrupted", message);
+            ui.answer(&Selftest { checks }, Some(&failure), |_| {});
+            return Ok(code);
+        }
     }
     let failed = checks.iter().filter(|it| it.tried && !it.ok).count();
     let failure = (failed > 0).then(|| {

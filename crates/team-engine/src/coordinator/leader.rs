@@ -149,7 +149,7 @@ fn idle_program(pane_pid: u32) -> Option<&'static dyn Provider> {
     for pid in pids {
         let env = process::environment(pid)?;
         for known in team_provider::providers() {
-            let Some(provider) = known.provider() else { continue };
+            let provider = known.provider();
             let Some(home) = provider.records_home(&env) else { continue };
             let places = SeatPlaces {
                 config_home: &home,

@@ -62,6 +62,8 @@ struct Tracked {
     /// Before this point only proofs of messages count: the rest is history.
     live_from: u64,
     changed: Option<(SystemTime, u64)>,
+    /// What it held then; its time and length may be those of what it held before.
+    held: Option<String>,
     /// What the status said when it was last read: of which process, and whether that was idle.
     said_idle: Option<(Option<u32>, bool)>,
 }
@@ -209,6 +211,7 @@ impl SeatRecords {
                     offset: 0,
                     live_from,
                     changed: None,
+                    held: None,
                     said_idle: None,
                 });
             }
@@ -234,11 +237,11 @@ impl Tracked {
             RecordKind::Status => {
                 let Ok(meta) = std::fs::metadata(&self.path) else { return };
                 let stamp = meta.modified().ok().map(|it| (it, meta.len()));
-                let same = self.changed == stamp && stamp.is_some();
+                let unchanged = self.changed == stamp && stamp.is_some();
                 // After damage to the log nothing is proved any more: what still stands in the file is news then.
                 let forgotten = seat.activity.kind == ActivityKind::Unknown && seat.activity.proof.is_none();
                 if let Some((of, said)) = self.said_idle
-                    && same
+                    && unchanged
                     && !forgotten
                     && of == pid
                 {
@@ -247,6 +250,7 @@ impl Tracked {
                     return;
                 }
                 let Ok(text) = std::fs::read_to_string(&self.path) else { return };
+                let same = unchanged && self.held.as_ref() == Some(&text);
                 let facts = provider.read_record(RecordKind::Status, &text);
                 let ours = facts.iter().all(|it| match it {
                     Fact::Client { pid: written, .. } => pid.is_none_or(|it| it == *written),
@@ -266,7 +270,7 @@ impl Tracked {
                     return;
                 }
                 let written = written.filter(|_| !same);
-                self.changed = stamp;
+                (self.changed, self.held) = (stamp, Some(text));
                 for fact in &facts {
                     if let Fact::Activity { kind, .. } = fact
                         && says_something_new(seat, kind)
@@ -431,4 +435,63 @@ pub(super) fn inbox_of(core: &Core, at: &SeatKey) -> Option<(PathBuf, PathBuf)> 
         &read
     };
     Some((seat.inbox.clone()?, seat.bell.clone()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use team_model::{AgentName, State, TeamKey};
+
+    use super::*;
+
+    #[test]
+    fn a_status_written_twice_at_one_time_is_read_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("status.json");
+        let now = Utc::now();
+        let provider = team_provider::provider("fake").unwrap();
+        let at = (TeamKey::new("current").unwrap(), AgentName::new("w1").unwrap());
+        let mut state = State::default();
+        let lines = [
+            serde_json::json!({ "type": "team.started", "name": "", "session_name": "", "dir": "", "digest": "" }),
+            serde_json::json!({ "type": "agent.added", "agent": "w1", "origin": "declared", "lead": false, "spec": {
+                "role": "", "provider": "fake", "auth_mode": "subscription", "tools": [], "instructions": { "text": "", "chars": 0, "hash": "" }
+            } }),
+        ];
+        for (seq, line) in (1..).zip(lines) {
+            state.apply(seq, now, Some(&at.0), &serde_json::from_value(line).unwrap());
+        }
+        let team = state.teams.remove(&at.0).unwrap();
+        let mut seat = team.seats[&at.1].clone();
+        let mut file = Tracked {
+            path: path.clone(),
+            kind: RecordKind::Status,
+            offset: 0,
+            live_from: 0,
+            changed: None,
+            held: None,
+            said_idle: None,
+        };
+        let mut read = |seat: &Seat| {
+            let (mut events, mut idle) = (Vec::new(), false);
+            file.read(provider, &team, &at, seat, SpawnId(1), Some(7), now, &mut events, &mut idle);
+            let told = events.iter().find_map(|it| match it {
+                Event::ActivityObserved { activity, .. } => Some(*activity),
+                _ => None,
+            });
+            (told, idle)
+        };
+        // Both words are of one length.
+        let write = |status: &str| {
+            std::fs::write(&path, format!(r#"{{"pid":7,"status":"{status}"}}"#)).unwrap();
+            File::options().write(true).open(&path).unwrap().set_modified(now.into()).unwrap();
+        };
+        write("busy");
+        seat.activity.kind = ActivityKind::Idle;
+        assert_eq!(read(&seat), (Some(ActivityKind::Working), false));
+        seat.activity.kind = ActivityKind::Working;
+        assert_eq!(read(&seat), (None, false));
+        write("idle");
+        assert_eq!(read(&seat), (Some(ActivityKind::Idle), true));
+        assert_eq!(read(&seat), (None, true), "the same again is no news");
+    }
 }

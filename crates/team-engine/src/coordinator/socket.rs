@@ -22,8 +22,6 @@ pub enum Request {
     Shutdown {
         /// Which.
         team: String,
-        /// Without grace.
-        now: bool,
     },
     /// Forget a stopped team.
     Delete {
@@ -63,7 +61,7 @@ pub struct Answer {
 }
 
 /// What a request comes to: a state, a team and whether it is to be at once become events.
-type Plan = fn(&State, &TeamKey, bool) -> Result<Vec<team_model::Event>, Refusal>;
+type Plan = fn(&State, &TeamKey) -> Result<Vec<team_model::Event>, Refusal>;
 
 /// Opens the socket, private to this user.
 pub(super) fn listen(path: &Path) -> std::io::Result<UnixListener> {
@@ -120,8 +118,8 @@ impl Core {
         }
         let key = |team: &String| TeamKey::new(team).map_err(|it| Refusal::new("bad_name", it.to_string()));
         let (team, events): (&String, Plan) = match request {
-            Request::Shutdown { team, .. } => (team, decide::plan_stop),
-            Request::Delete { team } => (team, |state, key, _| decide::delete_team(state, key)),
+            Request::Shutdown { team } => (team, decide::plan_stop),
+            Request::Delete { team } => (team, decide::delete_team),
             Request::Approve { team, agent, request, decision, message } => {
                 let command = AnswerCommand {
                     team: key(team)?,
@@ -135,10 +133,9 @@ impl Core {
                 return self.answer_question(&command, &By::Person);
             }
         };
-        let now = matches!(request, Request::Shutdown { now: true, .. });
         let key = key(team)?;
         let at = self.clock.now();
-        self.store.conclude(at, &By::Person, Some(&key), |state| Ok((events(state, &key, now)?, ())))
+        self.store.conclude(at, &By::Person, Some(&key), |state| Ok((events(state, &key)?, ())))
     }
 }
 

@@ -378,10 +378,10 @@ fn dead(team: &Team, key: &TeamKey, agent: &AgentName) -> Option<Refusal> {
         SeatState::Failed { why } => format!("it could not start: {why}"),
         _ => return None,
     };
-    let [stop, start] = ["shutdown", "restart"].map(|verb| super::command_for(verb, key));
+    let start = super::command_for(&format!("restart {agent}"), key);
     Some(
         Refusal::new("dead", format!("agent `{agent}` is dead: {how}"))
-            .with_hint(format!("run `{stop} && {start}`; it goes on where it was")),
+            .with_hint(format!("run `{start}`; it goes on where it was")),
     )
 }
 

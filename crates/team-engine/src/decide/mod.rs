@@ -16,7 +16,10 @@ pub use message::{
     resolve, unknown_agent,
 };
 pub use result::{ReportCommand, ReportOutcome, Reporter, ask_human, collect, report};
-pub use team::{StartCommand, StartSeat, claim, delete_team, may_claim, plan_stop, restart_team, start_team};
+pub use team::{
+    StartCommand, StartSeat, claim, delete_team, may_claim, plan_stop, restart_agent, restart_team,
+    start_team,
+};
 
 /// A command of ours as somebody can paste it: with `--team` where the team is not the default one.
 pub fn command_for(words: &str, team: &team_model::TeamKey) -> String {

@@ -131,28 +131,7 @@ pub fn restart_team(
     let mut events = vec![started(command)];
     for seat in &command.seats {
         events.push(added(seat));
-        let Some(known) = team.seats.get(&seat.agent) else {
-            events.push(Event::AgentQueued { agent: seat.agent.clone(), mode: SpawnMode::Fresh });
-            continue;
-        };
-        let same_provider = known.spec.provider == seat.spec.provider;
-        let mode = match &known.session {
-            Some(session) if session.used && same_provider => match resumable(&seat.agent) {
-                Ok(true) => SpawnMode::Resume,
-                Ok(false) => SpawnMode::Fresh,
-                Err(why) => {
-                    events.push(Event::RestartFreshSpawn { agent: seat.agent.clone(), why });
-                    SpawnMode::Fresh
-                }
-            },
-            Some(_) if !same_provider => {
-                let why = format!("its provider is `{}` now", seat.spec.provider);
-                events.push(Event::RestartFreshSpawn { agent: seat.agent.clone(), why });
-                SpawnMode::Fresh
-            }
-            _ => SpawnMode::Fresh,
-        };
-        events.push(Event::AgentQueued { agent: seat.agent.clone(), mode });
+        queue_again(team, seat, resumable, &mut events);
     }
     for agent in team.seats.keys().filter(|it| !command.seats.iter().any(|seat| seat.agent == **it)) {
         events.push(Event::AgentRemoved { agent: agent.clone() });
@@ -160,12 +139,76 @@ pub fn restart_team(
     Ok(events)
 }
 
+/// How a seat begins again: with its conversation where that is proved.
+fn queue_again(
+    team: &Team,
+    seat: &StartSeat,
+    resumable: &dyn Fn(&AgentName) -> Result<bool, String>,
+    events: &mut Vec<Event>,
+) {
+    let known = team.seats.get(&seat.agent);
+    let same_provider = known.is_none_or(|it| it.spec.provider == seat.spec.provider);
+    let mode = match known.and_then(|it| it.session.as_ref()) {
+        Some(session) if session.used && same_provider => match resumable(&seat.agent) {
+            Ok(true) => SpawnMode::Resume,
+            Ok(false) => SpawnMode::Fresh,
+            Err(why) => {
+                events.push(Event::RestartFreshSpawn { agent: seat.agent.clone(), why });
+                SpawnMode::Fresh
+            }
+        },
+        Some(_) if !same_provider => {
+            let why = format!("its provider is `{}` now", seat.spec.provider);
+            events.push(Event::RestartFreshSpawn { agent: seat.agent.clone(), why });
+            SpawnMode::Fresh
+        }
+        _ => SpawnMode::Fresh,
+    };
+    events.push(Event::AgentQueued { agent: seat.agent.clone(), mode });
+}
+
+/// Decides the return of one agent of a running team that has ended or never began; the others are left alone.
+pub fn restart_agent(
+    state: &State,
+    key: &TeamKey,
+    seat: &StartSeat,
+    resumable: &dyn Fn(&AgentName) -> Result<bool, String>,
+) -> Result<Vec<Event>, Refusal> {
+    let team = known(state, key)?;
+    let agent = &seat.agent;
+    if team.state != TeamState::Running {
+        return Err(Refusal::new("team_not_running", format!("team `{key}` does not run"))
+            .with_hint(format!("run `{}` to go on with all of it", command_for("restart", key))));
+    }
+    match team.seats.get(agent).map(|it| &it.state) {
+        Some(SeatState::Stopped { .. } | SeatState::Failed { .. }) => {}
+        Some(_) => {
+            return Err(Refusal::new("agent_running", format!("agent `{agent}` runs or is being started"))
+                .with_hint(format!(
+                    "run `{}` to see what it does",
+                    command_for(&format!("explain {agent}"), key)
+                )));
+        }
+        None => {
+            let [stop, start] = ["shutdown", "restart"].map(|verb| command_for(verb, key));
+            return Err(Refusal::new(
+                "no_such_agent",
+                format!("agent `{agent}` was not started with the team"),
+            )
+            .with_hint(format!("run `{stop} && {start}`")));
+        }
+    }
+    let mut events = vec![added(seat)];
+    queue_again(team, seat, resumable, &mut events);
+    Ok(events)
+}
+
 /// Decides a shutdown: every live seat is asked to end.
-pub fn plan_stop(state: &State, key: &TeamKey, now: bool) -> Result<Vec<Event>, Refusal> {
+pub fn plan_stop(state: &State, key: &TeamKey) -> Result<Vec<Event>, Refusal> {
     let team = known(state, key)?;
     match team.state {
         TeamState::Running => {
-            let mut events = vec![Event::TeamStopPlanned { now }];
+            let mut events = vec![Event::TeamStopPlanned {}];
             for (agent, seat) in &team.seats {
                 match seat.state {
                     SeatState::Waiting { .. } | SeatState::Added => events.push(Event::AgentStopped {

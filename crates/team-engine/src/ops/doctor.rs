@@ -178,7 +178,7 @@ pub struct ProgramFound {
 pub fn programs() -> Vec<ProgramFound> {
     let path = process::search_path().to_string_lossy().into_owned();
     let found = |it: &team_provider::Known| {
-        let own = matches!(it.provider()?.program(), team_provider::Program::Own(_));
+        let own = matches!(it.provider().program(), team_provider::Program::Own(_));
         let installed = own || launch::find_program(it.program, &path).is_some();
         Some(ProgramFound { name: it.name, own, installed })
     };
@@ -215,7 +215,7 @@ fn providers(path: &str) -> Vec<Check> {
             .unwrap_or_default()
             .to_owned();
         checks.push(verdict(&id, known.name, &version));
-        if let Some((why, command)) = known.provider().and_then(crate::models::failure) {
+        if let Some((why, command)) = crate::models::failure(known.provider()) {
             let message = format!("names of models of {} are not checked: asked for them, {why}", known.name);
             let hint = format!("run `{command}` to see what it says");
             checks.push(check(&format!("{id}.models"), CheckLevel::Warn, message, Some(&hint)));

@@ -190,7 +190,7 @@ impl Engine {
             .collect();
         let at_work = if already { Vec::new() } else { at_work(&before) };
         if !already {
-            self.ask(&Request::Shutdown { team: key.to_string(), now: false })
+            self.ask(&Request::Shutdown { team: key.to_string() })
                 .map_err(|error| self.end_without_record(&key, error))?;
             let limit = self.clock.elapsed() + SHUTDOWN;
             let done = self.follow_tended(limit, |state| {

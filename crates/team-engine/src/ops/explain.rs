@@ -252,7 +252,7 @@ fn why(key: &TeamKey, team: &Team, name: &AgentName, seat: &Seat) -> (String, Op
     let reason = shown.reason.as_ref().map(|it| it.replace('_', " "));
     let because = reason.as_ref().map(|it| format!(": {it}")).unwrap_or_default();
     let command = |words: &str| Some(command_for(words, key));
-    let again = || Some(["shutdown", "restart"].map(|it| command_for(it, key)).join(" && "));
+    let again = || command(&format!("restart {name}"));
     let by_itself = || {
         let exited = seat.spawn.as_ref().and_then(|it| it.exited);
         told::ended(exited.and_then(|it| it.0), exited.and_then(|it| it.1))

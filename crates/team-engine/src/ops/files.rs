@@ -167,12 +167,10 @@ pub struct CompiledSeat {
 
 /// What this build can start.
 pub(crate) fn known() -> Known {
-    let names: Vec<&str> =
-        team_provider::providers().iter().filter(|it| it.implemented).map(|it| it.name).collect();
-    let mut known = Known::standard(&names);
+    let mut known = Known::standard();
     for it in team_provider::providers() {
-        if let (Some(provider), Some(can)) = (it.provider(), known.providers.get_mut(it.name)) {
-            let modes = provider.capabilities().auth.iter();
+        if let Some(can) = known.providers.get_mut(it.name) {
+            let modes = it.provider().capabilities().auth.iter();
             can.auth_modes = modes.filter_map(|it| AuthMode::parse(it.as_str())).collect();
         }
     }

@@ -11,6 +11,7 @@ mod grant;
 mod inbox;
 mod message;
 mod read;
+mod restart;
 mod result;
 mod start;
 mod status;

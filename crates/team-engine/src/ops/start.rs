@@ -120,76 +120,11 @@ impl Engine {
         engine
             .store_mut()?
             .decide(now, &by, Some(&key), |state| Ok((decide::start_team(state, &command)?, ())))?;
-        Ok(Started { warnings: Warning::all(&spec), ..engine.follow_start(&key, progress)? })
-    }
-
-    /// What a directory means for a restart: a workspace, or the directory of a team in one.
-    pub fn scope_of(scope: &Scope, dir: &Path) -> Scope {
-        let given = Scope { workspace: Some(dir.to_owned()), ..scope.clone() };
-        let team_below = |teams: &Path, name: &std::ffi::OsStr| {
-            let team = scope.team.clone().or_else(|| Some(name.to_string_lossy().into_owned()));
-            Some(Scope { workspace: Some(teams.parent()?.to_owned()), team, ..scope.clone() })
-        };
-        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let here = workspace_of(scope, None, &cwd);
-        let Ok(real) = std::fs::canonicalize(dir) else {
-            // The bare name of a team of this workspace.
-            let name = dir.components().next_back().map(|it| it.as_os_str().to_owned());
-            return match (here, name) {
-                (Ok(root), Some(name)) if root.join(team_spec::TEAM_DIR).join(&name).is_dir() => {
-                    team_below(&root.join(team_spec::TEAM_DIR), &name).unwrap_or(given)
-                }
-                _ => given,
-            };
-        };
-        if let Some((teams, name)) = real.parent().zip(real.file_name())
-            && teams.file_name().is_some_and(|it| it == team_spec::TEAM_DIR)
-        {
-            return team_below(teams, name).unwrap_or(given);
-        }
-        if let Ok(root) = here
-            && let Ok(teams) = std::fs::read_dir(root.join(team_spec::TEAM_DIR))
-        {
-            for team in teams.flatten() {
-                let original = team_spec::copied_from(&root, &team.file_name().to_string_lossy());
-                if original.and_then(|it| std::fs::canonicalize(it).ok()) == Some(real.clone()) {
-                    return team_below(&root.join(team_spec::TEAM_DIR), &team.file_name()).unwrap_or(given);
-                }
-            }
-        }
-        given
-    }
-
-    /// Goes on with a stopped team.
-    pub fn restart(scope: &Scope, headless: bool, progress: Progress<'_>) -> Result<Started, EngineError> {
-        only_people("start or restart a team")?;
-        // What is refused changes nothing: a copy without a team of its own is not made one by this.
-        let mut engine = Self::look(scope)?;
-        let key = engine.team()?;
-        engine.see_lost(&key)?;
-        let dir =
-            PathBuf::from(engine.store()?.state.teams.get(&key).map(|it| it.dir.clone()).unwrap_or_default());
-        let home = engine.workspace.team_root().join(key.as_str());
-        let dir = if home.is_dir() { home } else { dir };
-        let root = engine.workspace.root.clone();
-        let note = copy_again(&root, &key)?;
-        let (source, spec) = read_team(&root, Some(&dir), None)?;
-        some_agents(&spec, &source)?;
-        check_environment(&spec, &source)?;
-        super::grant::check(&root, &spec)?;
-        let command = engine.start_command(&spec, &source.dir, headless)?;
-        launch::capture_env(&engine.workspace, &key)?;
-        wish::keep(&engine.workspace, &command, &spec.approvals)?;
-        let resumable = engine.resumable(&key);
-        let (now, by) = (engine.clock.now(), engine.by());
-        engine.store_mut()?.decide(now, &by, Some(&key), |state| {
-            Ok((decide::restart_team(state, &command, &resumable)?, ()))
-        })?;
-        Ok(Started { note, warnings: Warning::all(&spec), ..engine.follow_start(&key, progress)? })
+        Ok(Started { warnings: Warning::all(&spec), ..engine.follow_start(&key, None, progress)? })
     }
 
     /// A team whose server ended with nobody there to see it is recorded as lost first.
-    fn see_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
+    pub(super) fn see_lost(&mut self, key: &TeamKey) -> Result<(), EngineError> {
         let gone = |state: &State| {
             let team =
                 state.teams.get(key).is_some_and(|it| it.state == TeamState::Running && it.has_live_seats());
@@ -203,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    fn start_command(
+    pub(super) fn start_command(
         &self,
         spec: &team_spec::Spec,
         dir: &Path,
@@ -229,7 +164,7 @@ impl Engine {
     }
 
     /// Says for a seat whether its conversation can be found again.
-    fn resumable(&self, key: &TeamKey) -> impl Fn(&AgentName) -> Result<bool, String> + use<> {
+    pub(super) fn resumable(&self, key: &TeamKey) -> impl Fn(&AgentName) -> Result<bool, String> + use<> {
         let team = self.store.as_ref().and_then(|it| it.state.teams.get(key)).cloned();
         let workspace = self.workspace.clone();
         let key = key.clone();
@@ -261,8 +196,14 @@ impl Engine {
         }
     }
 
-    /// Follows the log until every seat is ready or has failed.
-    fn follow_start(mut self, key: &TeamKey, progress: Progress<'_>) -> Result<Started, EngineError> {
+    /// Follows the log until every seat, or the only one that was started, is ready or has failed.
+    pub(super) fn follow_start(
+        mut self,
+        key: &TeamKey,
+        only: Option<&AgentName>,
+        progress: Progress<'_>,
+    ) -> Result<Started, EngineError> {
+        let is_started = |name: &AgentName| only.is_none_or(|it| it == name);
         let _coordinator = guardian::ensure(&self.workspace)?;
         let mut shown: Vec<SeatProgress> = Vec::new();
         let limit = self.clock.elapsed() + WHOLE_START;
@@ -270,15 +211,15 @@ impl Engine {
         self.follow_tended(limit, |state| {
             let team = state.teams.get(key)?;
             let now = clock.now();
-            let seats: Vec<SeatProgress> =
-                team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+            let started = || team.seats.iter().filter(|(name, _)| is_started(name));
+            let seats: Vec<SeatProgress> = started().map(|(name, seat)| seat_progress(name, seat)).collect();
             for seat in &seats {
                 if !shown.contains(seat) {
                     progress(seat);
                 }
             }
             shown = seats;
-            let settled = team.seats.values().all(|it| {
+            let settled = started().all(|(_, it)| {
                 matches!(it.state, SeatState::Running | SeatState::Failed { .. } | SeatState::Stopped { .. })
                     || waits_for_a_person(it, now)
             });
@@ -290,16 +231,21 @@ impl Engine {
             .teams
             .get(key)
             .ok_or_else(|| EngineError::Gone { what: "team", id: key.to_string() })?;
-        let agents: Vec<SeatProgress> =
-            team.seats.iter().map(|(name, seat)| seat_progress(name, seat)).collect();
+        let started = || team.seats.iter().filter(|(name, _)| is_started(name));
+        let agents: Vec<SeatProgress> = started().map(|(name, seat)| seat_progress(name, seat)).collect();
         let ready =
-            team.state == TeamState::Running && team.seats.values().all(|it| it.state == SeatState::Running);
+            team.state == TeamState::Running && started().all(|(_, it)| it.state == SeatState::Running);
+        let signal = match only {
+            _ if !ready => "",
+            None => "every agent is proved able to take a message",
+            Some(_) => "the agent is proved able to take a message",
+        };
         Ok(Started {
             ready,
-            ready_signal: if ready { "every agent is proved able to take a message" } else { "" }.to_owned(),
+            ready_signal: signal.to_owned(),
             session_name: team.session_name.clone(),
             team: key.to_string(),
-            attach_commands: attach_commands(key, team.seats.keys()),
+            attach_commands: attach_commands(key, started().map(|it| it.0)),
             agents,
             leader_bound: team.leader.bound.is_some(),
             allows: wish::approvals(&self.workspace, key).allow,
@@ -378,31 +324,8 @@ pub fn only_people(what: &str) -> Result<(), EngineError> {
         .into())
 }
 
-/// Brings what has changed in the original of a team that was copied, unless somebody has changed the copy, too.
-fn copy_again(root: &Path, key: &TeamKey) -> Result<Option<String>, EngineError> {
-    let Some(original) = team_spec::copied_from(root, key.as_str()) else { return Ok(None) };
-    let kept = |why: String| Ok(Some(format!("the team's copy is used as it is: {why}")));
-    let Ok(source) = team_spec::locate(root, Some(&original), Some(key.as_str())) else {
-        return kept(format!("there is no team in `{}` any more", original.display()));
-    };
-    // As at a first start: nothing is copied that cannot be read.
-    team_spec::compile(&source, &super::files::known())?;
-    match team_spec::copy_into(&source) {
-        Ok(_) => Ok(None),
-        Err(error @ (team_spec::CopyError::Differs { .. } | team_spec::CopyError::OtherRole { .. })) => {
-            kept(match &error {
-                team_spec::CopyError::Differs { edited: true, .. } => {
-                    format!("{error}; {}", error.hint().unwrap_or_default())
-                }
-                _ => error.to_string(),
-            })
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// A team of nobody would be ready at once and of no use.
-fn some_agents(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
+pub(super) fn some_agents(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
     if !spec.seats.is_empty() {
         return Ok(());
     }
@@ -438,7 +361,10 @@ fn refuse_started(root: &Path, key: &TeamKey) -> Result<Option<Store>, EngineErr
 }
 
 /// tmux and every seat's program must be there before anything is written.
-fn check_environment(spec: &team_spec::Spec, source: &team_spec::TeamSource) -> Result<(), EngineError> {
+pub(super) fn check_environment(
+    spec: &team_spec::Spec,
+    source: &team_spec::TeamSource,
+) -> Result<(), EngineError> {
     let tmux = team_tmux::find_tmux(&process::search_path())?;
     team_tmux::supported_version(&tmux)?;
     let env = std::env::vars_os()

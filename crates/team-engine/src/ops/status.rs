@@ -372,7 +372,7 @@ fn attention(
         }
     }
     if state == "running" {
-        waits_in_running(key, team, &mut add);
+        waits_in_running(team, &mut add);
     }
     for (id, it) in &team.questions {
         let words = match it.agent.as_str() {
@@ -423,16 +423,11 @@ fn question(team: &Team, name: &str) -> Option<team_model::RequestId> {
 
 /// What stands still in a team that runs, and will by itself go on standing still.
 #[expect(clippy::type_complexity, reason = "the one closure that collects what waits")]
-fn waits_in_running(key: &TeamKey, team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String, &str)) {
+fn waits_in_running(team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String, &str)) {
     for (name, seat) in &team.seats {
         if matches!(seat.state, SeatState::Stopped { cause: Cause::Exit }) {
             let how = exited(seat).map(|it| format!(" {it}")).unwrap_or_default();
-            let words = format!("shutdown && {}", decide::command_for("restart", key));
-            // The last part names the team itself.
-            let words = match key.as_str() {
-                team_spec::DEFAULT_KEY => words,
-                key => words.replacen("shutdown", &format!("shutdown --team {key}"), 1),
-            };
+            let words = format!("restart {name}");
             add("exited", Some(name.as_str()), format!("{name}: its program ended{how}"), &words);
         }
         if seat.is_idle() {

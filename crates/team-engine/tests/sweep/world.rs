@@ -282,7 +282,7 @@ impl World {
         self.collect();
         self.ending = true;
         for team in teams() {
-            let stop = |state: &State| Ok((decide::plan_stop(state, &team, false)?, ()));
+            let stop = |state: &State| Ok((decide::plan_stop(state, &team)?, ()));
             self.store.decide(self.clock.now(), &By::Person, Some(&team), stop).unwrap();
         }
         true

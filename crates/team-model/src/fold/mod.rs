@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-6";
+pub const FOLD_FORMAT: &str = "state-7";
 
 /// Why a message is unknown whose turn was seen to begin.
 pub const CUT_OFF: &str = "the session ended before the turn was seen to end";
@@ -151,7 +151,6 @@ impl State {
             team.since = at.seq;
         }
         team.state = TeamState::Running;
-        team.stop_now = false;
         team.name.clone_from(name);
         team.session_name.clone_from(session_name);
         team.dir.clone_from(dir);

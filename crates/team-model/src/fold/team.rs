@@ -22,10 +22,7 @@ const KEPT_MESSAGES: usize = 100;
 impl Team {
     pub(super) fn apply(&mut self, at: At, event: &Event) {
         match event {
-            Event::TeamStopPlanned { now } => {
-                self.state = TeamState::Stopping;
-                self.stop_now = *now;
-            }
+            Event::TeamStopPlanned {} => self.state = TeamState::Stopping,
             Event::TeamStopped { .. } => {
                 self.state = TeamState::Stopped;
                 let stopped =

@@ -6,23 +6,19 @@ use serde_json::Value;
 
 use super::hooks::text;
 use crate::fact::{ActivityKind, Fact, RecordKind, TurnOutcome};
+use crate::lines;
 
 /// Returns what a record proves; what is not readable proves nothing.
 pub(crate) fn read(kind: RecordKind, record: &str) -> Vec<Fact> {
     match kind {
         RecordKind::Status => serde_json::from_str(record).map(|it| status(&it)).unwrap_or_default(),
-        // A crash can glue two records onto one line.
-        RecordKind::Transcript => serde_json::Deserializer::from_str(record)
-            .into_iter::<Value>()
-            .map_while(Result::ok)
-            .flat_map(|it| line(&it))
-            .collect(),
+        RecordKind::Transcript => lines::records(record).flat_map(|it| line(&it)).collect(),
     }
 }
 
 /// Returns when a transcript line was written, in milliseconds of the epoch.
 pub(crate) fn time(record: &str) -> Option<i64> {
-    let record = serde_json::Deserializer::from_str(record).into_iter::<Value>().next()?.ok()?;
+    let record = lines::records(record).next()?;
     crate::moment::epoch_ms(record.get("timestamp")?.as_str()?)
 }
 

@@ -7,21 +7,20 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::fact::{Fact, RecordKind, TurnOutcome};
+use crate::lines;
 use crate::provider::ModelName;
 
 /// Returns what a record proves; what is not readable proves nothing.
 pub(super) fn read(kind: RecordKind, record: &str) -> Vec<Fact> {
     match kind {
         RecordKind::Status => Vec::new(),
-        RecordKind::Transcript => {
-            serde_json::from_str(record).ok().and_then(|it| line(&it)).into_iter().collect()
-        }
+        RecordKind::Transcript => lines::records(record).filter_map(|it| line(&it)).collect(),
     }
 }
 
 /// Returns when a line was written, in milliseconds of the epoch.
 pub(super) fn time(record: &str) -> Option<i64> {
-    let record: Value = serde_json::from_str(record).ok()?;
+    let record = lines::records(record).next()?;
     crate::moment::epoch_ms(record.get("timestamp")?.as_str()?)
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{ActivityKind, Fact, HookSession, TurnOutcome};
+use crate::lines;
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -82,8 +83,12 @@ fn is_steering(data: &Value) -> bool {
 
 /// Returns what a line of the record of events proves: which texts were taken. The file may be cut back and is read
 /// late, so the order of turns is the extension's to tell.
-pub(super) fn line(record: &str) -> Vec<Fact> {
-    let Ok(record) = serde_json::from_str::<Value>(record) else { return Vec::new() };
+pub(super) fn line(line: &str) -> Vec<Fact> {
+    lines::records(line).flat_map(|it| taken(&it)).collect()
+}
+
+/// Reads one event of that record.
+fn taken(record: &Value) -> Vec<Fact> {
     let data = &record["data"];
     let (Some("user.message"), Some(said)) = (record["type"].as_str(), text(data, "content")) else {
         return Vec::new();

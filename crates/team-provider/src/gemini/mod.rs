@@ -3,6 +3,7 @@
 //! Knows its home, its settings, its tools, its trust. The program takes settings for one start only from root, so
 //! each seat has a home of its own, with the person's log-in linked in.
 
+mod forgotten;
 mod records;
 mod settings;
 
@@ -217,8 +218,17 @@ impl Provider for Gemini {
         records::hook(event, stdin)
     }
 
-    fn hook_answer(&self, _event: &str, _context: &HookContext<'_>) -> Option<String> {
-        None
+    fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String> {
+        // Added to the message it becomes a part of that; as an entry of its own it would not outlast the session.
+        let text = context.add_context.filter(|_| event == "BeforeAgent")?;
+        Some(
+            json!({ "hookSpecificOutput": { "hookEventName": event, "additionalContext": text } })
+                .to_string(),
+        )
+    }
+
+    fn forgotten(&self) -> Option<fn(&str) -> Vec<String>> {
+        Some(forgotten::texts)
     }
 
     fn files_to_watch(&self, places: &SeatPlaces<'_>) -> Vec<Watched> {

@@ -4,8 +4,10 @@
 
 use serde_json::{Value, json};
 
+use super::forgotten;
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{Fact, TurnOutcome};
+use crate::lines;
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -63,8 +65,12 @@ fn permission(stdin: &Value, native_id: Option<String>) -> Fact {
 }
 
 /// Returns what a transcript line proves; what is not readable proves nothing.
-pub(super) fn line(record: &str) -> Vec<Fact> {
-    let Ok(record) = serde_json::from_str::<Value>(record) else { return Vec::new() };
+pub(super) fn line(line: &str) -> Vec<Fact> {
+    lines::records(line).flat_map(|it| record(&it)).collect()
+}
+
+/// Reads one record.
+fn record(record: &Value) -> Vec<Fact> {
     let content = &record["content"];
     match record["type"].as_str() {
         Some("user") => user(content),
@@ -79,7 +85,8 @@ pub(super) fn line(record: &str) -> Vec<Fact> {
 /// Reads a record of the user's side: a text that was taken, or what tools have answered.
 fn user(content: &Value) -> Vec<Fact> {
     let parts = || content.as_array().into_iter().flatten();
-    let texts: Vec<&str> = parts().filter_map(|it| it["text"].as_str()).collect();
+    let said = parts().filter_map(|it| it["text"].as_str());
+    let texts: Vec<&str> = said.filter(|it| !forgotten::is_own(it)).collect();
     if parts().any(|it| it.get("functionResponse").is_some()) {
         return vec![Fact::ApprovalResolved { native_id: None, tool_use_id: None }];
     }

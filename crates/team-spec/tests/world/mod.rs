@@ -17,7 +17,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, known: Known::standard(&["claude", "codex", "fake"]) }
+        Self { dir, known: Known::standard() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -24,7 +24,7 @@ fn wanted_seats_start_together_and_the_server_before_them() {
     check(
         |it| {
             it.queued("a");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
         },
         "team stopped current",
     );
@@ -195,7 +195,7 @@ fn an_end_is_asked_for_then_forced_then_recorded() {
         |it| {
             it.idle("a");
             it.idle("b");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
             it.log(Event::AgentStopPlanned { agent: name("a"), cause: Cause::Shutdown });
             it.log(Event::AgentStopped { agent: name("b"), session: None, cause: Cause::Shutdown });
             it.look("a").asked = Some(ms(NOW));
@@ -205,7 +205,7 @@ fn an_end_is_asked_for_then_forced_then_recorded() {
     check(
         |it| {
             it.idle("a");
-            it.log(Event::TeamStopPlanned { now: false });
+            it.log(Event::TeamStopPlanned {});
             it.log(Event::AgentStopped { agent: name("a"), session: None, cause: Cause::Shutdown });
         },
         "team stopped current",
@@ -399,4 +399,16 @@ fn nothing_is_typed_in_the_time_after_a_start_in_which_it_would_be_lost() {
     };
     check(|it| start(it, 500), "@2000");
     check(|it| start(it, 2500), "send a:keys:1");
+}
+
+#[test]
+fn an_agent_that_is_silent_in_a_long_tool_call_is_left_alone() {
+    for minutes in [1, 10, 60 * 24] {
+        let mut world = World::new();
+        let spawn = world.idle("a");
+        world.log(Event::TurnStarted { spawn, messages: Vec::new(), chars: 1, proof: proof() });
+        let plan = plan(&world.state, &world.seen, ms(NOW + minutes * 60_000));
+        let actions: Vec<String> = plan.actions.iter().map(|it| world.words(it)).collect();
+        assert!(actions.is_empty(), "after {minutes} minutes: {actions:?}");
+    }
 }
