@@ -164,9 +164,9 @@ fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
         assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
         for rule in dialogs {
             assert!(!rule.all.is_empty() && rule.next.is_some(), "{name}: {}", rule.name);
-            assert_eq!(rule.allow_key.is_some(), rule.deny_key.is_some(), "{name}: {}", rule.name);
-            // An Enter would submit a draft if the dialog had gone.
-            assert_ne!(rule.allow_key.as_deref(), Some("Enter"), "{name}: {}", rule.name);
+            assert_eq!(rule.allow.is_some(), rule.deny.is_some(), "{name}: {}", rule.name);
+            let is_permission = rule.kind == DialogKind::Permission;
+            assert!(is_permission || rule.allow.is_none(), "no key answers {name}: {}", rule.name);
         }
     }
 }
@@ -185,4 +185,92 @@ fn a_screen_can_be_built_from_pieces() {
     assert_eq!(build("Try this", dim), Composer::Empty);
     assert_eq!(build("do this", plain), Composer::Holds("do this".to_owned()));
     assert_eq!(build("", plain), Composer::Empty);
+}
+
+/// Reads the question of a saved screen.
+fn question(name: &str, title: &str, change: impl Fn(&str) -> String) -> Option<team_provider::Question> {
+    let (_, text) = saved(name).into_iter().find(|it| it.0 == title).expect("saved");
+    provider(name).expect("known").read_question(&Screen::from_ansi(&change(&text)))
+}
+
+#[test]
+fn a_question_is_read_with_the_keys_that_answer_it_and_what_it_is_about() {
+    use team_provider::AnswerKey::{Digit, Escape};
+    let same = str::to_owned;
+    let gemini = question("gemini", "permission-shell", same).expect("a question");
+    assert_eq!((gemini.allow, gemini.deny), (Digit(1), Digit(3)));
+    assert_eq!(gemini.boxed.as_deref(), Some("touch x1; sleep 3"));
+    assert_eq!(
+        gemini.rows,
+        [
+            "3. No, suggest changes (esc)",
+            "2. Allow for this session",
+            "1. Allow once",
+            "Allow execution of [Shell]?",
+            "touch x1; sleep 3",
+            "? Shell  touch x1; sleep 3"
+        ]
+    );
+    let copilot = question("copilot", "permission-shell", same).expect("a question");
+    assert_eq!((copilot.allow, copilot.deny, copilot.boxed.as_deref()), (Digit(1), Escape, Some("touch x9")));
+    let fake = question("fake", "dialog-perm", same).expect("a question");
+    assert_eq!((fake.allow, fake.deny, &fake.boxed), (Digit(1), Digit(3), &None));
+
+    let about = |name: &str, shown, tool: &str, input: &str| {
+        provider(name).expect("known").is_about(shown, tool, input)
+    };
+    assert!(about("gemini", &gemini, "run_shell_command", r#"{"command":"touch x1; sleep 3"}"#));
+    assert!(about("copilot", &copilot, "bash", r#"{"command":"touch x9"}"#));
+    assert!(about("fake", &fake, "Bash", r#"{"command":"touch made-by-fake"}"#));
+    // A part of it, more than it, something else, or what was cut is another question.
+    for other in ["touch x1; sleep", "touch x1; sleep 33", "touch x2; sleep 3", "", "sleep 3"] {
+        let input = serde_json::json!({ "command": other }).to_string();
+        assert!(!about("gemini", &gemini, "run_shell_command", &input), "{other}");
+        assert!(!about("copilot", &copilot, "bash", &input), "{other}");
+        assert!(!about("fake", &fake, "Bash", &input), "{other}");
+    }
+    assert!(!about("gemini", &gemini, "run_shell_command", r#"{"command":"touch x1; sl"#));
+    assert!(!about("gemini", &gemini, "edit", r#"{"fileName":"y","fileDiff":""}"#));
+}
+
+#[test]
+fn what_is_not_exactly_an_open_question_is_answered_by_no_key() {
+    for name in ["claude", "codex", "copilot", "fake", "gemini", "opencode"] {
+        for (title, text) in saved(name) {
+            let is_question = matches!(
+                (name, title.as_str()),
+                ("gemini" | "copilot", "permission-shell") | ("fake", "dialog-perm")
+            );
+            let read = provider(name).expect("known").read_question(&Screen::from_ansi(&text));
+            assert_eq!(read.is_some(), is_question, "{name} {title}");
+        }
+    }
+    let changes: [(&str, &str, &str); 8] = [
+        ("gemini", "● ", "  "),
+        ("gemini", "1.", "2."),
+        ("gemini", "2.", "3."),
+        ("gemini", "Allow once", "Allow always"),
+        ("gemini", "Allow for this session", "Allow once"),
+        ("gemini", "╭", " "),
+        ("copilot", "❯ ", "  "),
+        ("copilot", "3. ", "4. "),
+    ];
+    for (name, from, to) in changes {
+        // Colours stand between a mark and its text.
+        let change = |text: &str| {
+            let plain: Vec<String> = Screen::from_ansi(text).lines;
+            plain.join("\n").replace(from, to)
+        };
+        assert_eq!(question(name, "permission-shell", change), None, "{name} with `{to}` for `{from}`");
+    }
+    // More below it: a box, another dialog, a shell.
+    for below in ["> hello", "● 1. Allow once", "me@host:~$"] {
+        let more = |text: &str| format!("{text}\n{below}\n");
+        assert_eq!(question("gemini", "permission-shell", more), None, "{below}");
+    }
+    // Words of a question that the model said stand above a real one and change nothing.
+    let said =
+        |text: &str| format!("╭──╮\n│ ● 1. Allow once │\n│   2. No, suggest changes (esc) │\n╰──╯\n{text}");
+    let read = question("gemini", "permission-shell", said).expect("a question");
+    assert_eq!(read.boxed.as_deref(), Some("touch x1; sleep 3"));
 }
