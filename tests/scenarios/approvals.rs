@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use team_scenarios::{Crew, SOON};
+use team_testkit::TestPane;
 
 const FAILPOINT: &str = "TEAM_AGENT_FAILPOINT";
 
@@ -400,4 +401,48 @@ fn a_successor_presses_what_is_still_shown_and_nothing_twice() {
         assert_eq!(crew.events_of("approval.answering").len(), 1, "{point}");
         crew.finish();
     }
+}
+
+#[test]
+fn no_key_is_pressed_while_somebody_who_may_type_is_there() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let asked = id(&asks(&crew, "w1"));
+    {
+        let person = TestPane::open(&crew.ws, &["team-agent", "attach", "w1", "--type"]);
+        person.wait_for("Do you want to proceed?", SOON);
+        let refused = crew.ws.json(["approve", "w1", &asked, "--allow"]);
+        assert_eq!(refused["error"]["code"], "not_on_screen", "{refused}");
+        let why = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("somebody is at its terminal"), "{refused}");
+        person.keys(&["C-b", "d"]);
+        crew.ws.wait_until("they have left", || person.exit_code() == Some(0), SOON);
+    }
+    assert!(answered(&crew, "w1").is_empty() && crew.events_of("approval.pressing").is_empty());
+    crew.ws.ok(["approve", "w1", &asked, "--allow"]);
+    assert_eq!(answered(&crew, "w1"), [1]);
+    crew.wait_for_activity("w1", "idle");
+    crew.finish();
+}
+
+#[test]
+fn a_key_answers_one_question_and_not_the_same_one_asked_again() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let ask = r#"fake: ask-permission Bash {"command":"touch a"}"#;
+    let twice = format!("{ask}\n{ask}");
+    crew.ws.ok(["send", "w1", &twice, "--wait", "turn_started", "--timeout", "20"]);
+    let first = id(&question(&crew, "w1"));
+    crew.ws.ok(["approve", "w1", &first, "--allow"]);
+    let second = id(&question(&crew, "w1"));
+    assert_ne!(first, second);
+    crew.ws.wait_until("both were shown", || seen(&crew, "w1", "dialog").len() == 2, SOON);
+    assert_eq!(answered(&crew, "w1"), [1]);
+    let late = crew.ws.json(["approve", "w1", &first, "--allow"]);
+    assert_eq!(late["error"]["code"], "closed", "{late}");
+    crew.ws.ok(["approve", "w1", &second, "--deny"]);
+    assert_eq!(answered(&crew, "w1"), [1, 3]);
+    assert_eq!(crew.events_of("approval.pressing").len(), 2);
+    crew.wait_for_activity("w1", "idle");
+    crew.finish();
 }

@@ -274,3 +274,65 @@ fn what_is_not_exactly_an_open_question_is_answered_by_no_key() {
     let read = question("gemini", "permission-shell", said).expect("a question");
     assert_eq!(read.boxed.as_deref(), Some("touch x1; sleep 3"));
 }
+
+#[test]
+fn a_change_to_a_file_is_known_by_its_name_and_what_is_added() {
+    use team_provider::AnswerKey::{Digit, Escape};
+    let gemini = "> write it
+╭──────────────────────────╮
+│ ? WriteFile  Writing to n.txt │
+│ ╭──────────────────────╮ │
+│ │ 1 hello              │ │
+│ │ 2 world              │ │
+│ ╰──────────────────────╯ │
+│ Apply this change?       │
+│                          │
+│ ● 1. Allow once          │
+│   2. Allow for this session │
+│   3. Modify with external editor │
+│   4. No, suggest changes (esc) │
+╰──────────────────────────╯
+";
+    let provider_of = |name: &str| provider(name).expect("known");
+    let read = |name: &str, text: &str| provider_of(name).read_question(&Screen::from_ansi(text));
+    let shown = read("gemini", gemini).expect("a question");
+    assert_eq!((shown.allow, shown.deny), (Digit(1), Digit(4)));
+    let about = |file: &str, added: &str| {
+        let diff = format!("Index: x\n--- n.txt\n+++ n.txt\n@@ -0,0 +1,2 @@\n+hello\n+{added}\n");
+        let input = serde_json::json!({ "fileName": file, "fileDiff": diff }).to_string();
+        provider_of("gemini").is_about(&shown, "edit", &input)
+    };
+    assert!(about("n.txt", "world"));
+    // What does not stand there may be hidden, or it is another change.
+    assert!(!about("n.txt", "worlds") && !about("m.txt", "world"));
+
+    let copilot = "❯ write it
+╭──────────────────────────╮
+│ Create file              │
+│ ──────────────────────── │
+│ n.txt +2 -0              │
+│ /w                       │
+│                          │
+│ 1 +   hello              │
+│                          │
+│ Do you want to create /w/n.txt? │
+│                          │
+│ ❯ 1. Yes                 │
+│   2. Yes, and don't ask again for file operations when in this directory │
+│      (/w)                │
+│   3. No, and tell Copilot what to do differently (Esc to stop) │
+│                          │
+│ ↑/↓ to navigate · enter to select · esc to cancel │
+╰──────────────────────────╯
+";
+    let shown = read("copilot", copilot).expect("a question");
+    assert_eq!((shown.allow, shown.deny), (Digit(1), Escape));
+    let about = |path: &str| {
+        let input = serde_json::json!({ "path": path }).to_string();
+        provider_of("copilot").is_about(&shown, "edit", &input)
+    };
+    assert!(about("/w/n.txt") && !about("/w/n.tx") && !about("/w/n.txt2") && !about("n.txt") && !about(""));
+    // Somebody writes what is to be done instead.
+    let writing = copilot.replace("No, and tell Copilot what to do differently", "use b");
+    assert_eq!(read("copilot", &writing), None);
+}

@@ -18,7 +18,6 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 const FIRST: &str = "the first words: 42 geese";
 /// Not the first of all: one program forgets that when it goes on.
 const BUSY: &str = "words to a busy agent";
-const ESCAPE: &str = "\u{1b}";
 const DRAFT: &str = "half-a-thought";
 
 /// What was seen: it holds, with how it showed; or it does not.
@@ -209,33 +208,19 @@ fn approval(world: &World) -> Seen {
     let Some(request) = open.json["approvals"][0]["request_id"].as_str().map(str::to_owned) else {
         return Err(format!("it is in no list: {}", open.json));
     };
-    let command = open.json["approvals"][0]["command"].as_str().unwrap_or_default();
-    let from_outside = command.contains(" approve ");
-    if from_outside {
-        let answered = world.run(&["approve", AGENT, &request, "--allow"], AT_ONCE);
-        if answered.code != Some(0) {
-            return Err(answered.error());
-        }
-        if !until(SOON, || file.exists()) {
-            return Err("what was allowed was not done".to_owned());
-        }
-    } else {
-        // The program takes answers in its own terminal only.
-        let mut person = sit_down(world)?;
-        person.types(ESCAPE);
-        let closed = until(SOON, || world.agent()["activity"]["state"] != "awaiting_approval");
-        person.leaves();
-        if !closed {
-            return Err("a person's no was not seen".to_owned());
-        }
+    let answered = world.run(&["approve", AGENT, &request, "--allow"], SOON);
+    if answered.code != Some(0) {
+        return Err(answered.error());
+    }
+    if !until(SOON, || file.exists()) {
+        return Err("what was allowed was not done".to_owned());
     }
     let words = "words to an agent that asks";
     if !until(SOON, || world.other_end.times(words) > 0) {
         return Err("the message that waited did not come".to_owned());
     }
     match world.other_end.times(words) {
-        1 if from_outside => Ok("allowed from outside; what waited has come once".to_owned()),
-        1 => Ok("denied in its own terminal, the only way; what waited has come once".to_owned()),
+        1 => Ok("allowed by command; what waited has come once".to_owned()),
         count => Err(format!("the message that waited came {count} times")),
     }
 }

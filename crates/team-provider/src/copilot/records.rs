@@ -101,7 +101,10 @@ pub(super) fn is_about(shown: &Question, tool: &str, input: &str) -> bool {
     let asked: Value = serde_json::from_str(input).unwrap_or_default();
     match tool {
         "bash" => asked["command"].as_str().is_some_and(|it| shown.boxes(it)),
-        "edit" => asked["path"].as_str().is_some_and(|it| shown.names(&format!("{it}?"))),
+        "edit" => asked["path"].as_str().filter(|it| !it.is_empty()).is_some_and(|path| {
+            let asks = format!(" {path}?");
+            shown.text.lines().any(|it| it.ends_with(&asks))
+        }),
         // A label, and what it is about.
         _ => input.split_once(": ").is_some_and(|(_, it)| shown.names(it)),
     }
