@@ -299,6 +299,12 @@ fn by_keys(agents: &[&'static str]) -> Crew {
     crew
 }
 
+/// How often a key was pressed: not where the screen changed under it.
+fn pressed(crew: &Crew) -> usize {
+    let told = crew.events_of("approval.pressing");
+    told.len() - 2 * told.iter().filter(|it| it["event"]["refused"] == true).count()
+}
+
 fn answered(crew: &Crew, agent: &str) -> Vec<Value> {
     seen(crew, agent, "dialog_answered").into_iter().map(|it| it["choice"].clone()).collect()
 }
@@ -314,7 +320,7 @@ fn an_answer_where_only_the_dialog_takes_one_is_one_key_of_the_question_that_is_
     assert!(said.contains("it was allowed by a person"), "{said}");
     assert_eq!(answered(&crew, "w1"), [1]);
     crew.wait_for_activity("w1", "idle");
-    assert_eq!(crew.events_of("approval.pressing").len(), 1);
+    assert_eq!(pressed(&crew), 1);
     assert!(crew.events_of("approval.not_given").is_empty());
 
     // A no stops the turn; its words come as a message.
@@ -442,7 +448,7 @@ fn a_key_answers_one_question_and_not_the_same_one_asked_again() {
     assert_eq!(late["error"]["code"], "closed", "{late}");
     crew.ws.ok(["approve", "w1", &second, "--deny"]);
     assert_eq!(answered(&crew, "w1"), [1, 3]);
-    assert_eq!(crew.events_of("approval.pressing").len(), 2);
+    assert_eq!(pressed(&crew), 2);
     crew.wait_for_activity("w1", "idle");
     crew.finish();
 }
