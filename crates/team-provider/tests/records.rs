@@ -393,6 +393,8 @@ fn a_question_that_a_key_answers_says_its_tool_and_whether_the_record_still_hold
     let command = r#"{"command":"touch a"}"#;
     assert_eq!(asks("permission_prompt", "Run command: touch a"), (told("bash", command), true));
     assert_eq!(asks("permission_prompt", "Edit file: /a/b"), (told("edit", r#"{"path":"/a/b"}"#), true));
+    let path = r#"{"path":"/a"}"#;
+    assert_eq!(asks("permission_prompt", "Path permission needed: /a"), (told("path", path), true));
     assert_eq!(asks("permission_prompt", "Fetch: x"), (told("permission", "Fetch: x"), true));
     assert_eq!(asks("elicitation_dialog", "Which?"), (told("question", "Which?"), false));
 
@@ -408,6 +410,12 @@ fn a_question_that_a_key_answers_says_its_tool_and_whether_the_record_still_hold
     assert_eq!(holds(&[asked("1", "touch a"), done("1")]), Some(false));
     assert_eq!(holds(&[asked("1", "touch a"), done("1"), asked("2", "touch a")]), Some(true));
     assert_eq!(holds(&[asked("1", "touch ab"), done("0")]), Some(false));
+
+    let prompt = json!({ "kind": "path", "paths": ["/a"] });
+    let data = json!({ "requestId": "1", "permissionRequest": { "kind": "shell" }, "promptRequest": prompt });
+    let line = json!({ "type": "permission.requested", "data": data }).to_string();
+    assert_eq!(copilot.asks_in_record(&line, "path", path), Some(true));
+    assert_eq!(copilot.asks_in_record(&line, "path", r#"{"path":"/b"}"#), Some(false));
 
     let gemini = provider("gemini").expect("known");
     let tool = |server: &str| {

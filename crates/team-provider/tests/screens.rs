@@ -336,3 +336,33 @@ fn a_change_to_a_file_is_known_by_its_name_and_what_is_added() {
     let writing = copilot.replace("No, and tell Copilot what to do differently", "use b");
     assert_eq!(read("copilot", &writing), None);
 }
+
+#[test]
+fn a_question_for_a_path_opens_at_its_second_choice() {
+    let screen = "❯ touch it
+╭──────────────────────────╮
+│ Allow path access        │
+│ ──────────────────────── │
+│ This action may read or write the following path outside the paths currently allowed. │
+│                          │
+│ ╭──────────────────────╮ │
+│ │ /tmp/x               │ │
+│ ╰──────────────────────╯ │
+│                          │
+│ Do you want to allow this? │
+│                          │
+│   1. Yes                 │
+│ ❯ 2. Yes, and remember this path for this session │
+│   3. No (Esc)            │
+│                          │
+│ ↑/↓ to navigate · enter to select · esc to cancel │
+╰──────────────────────────╯
+";
+    let copilot = provider("copilot").expect("known");
+    let shown = copilot.read_question(&Screen::from_ansi(screen)).expect("a question");
+    assert_eq!(shown.allow, team_provider::AnswerKey::Digit(1));
+    assert!(copilot.is_about(&shown, "path", r#"{"path":"/tmp/x"}"#));
+    assert!(!copilot.is_about(&shown, "path", r#"{"path":"/tmp/xy"}"#));
+    let moved = screen.replace("❯ 2.", "  2.").replace("  1. Yes ", "❯ 1. Yes ");
+    assert_eq!(copilot.read_question(&Screen::from_ansi(&moved)), None);
+}

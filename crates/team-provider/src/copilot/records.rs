@@ -69,7 +69,11 @@ pub(super) fn is_question(event: &str, stdin: &Value) -> bool {
 const PERMISSION: &str = "permission_prompt";
 
 /// How the program begins to say what it asks for; the tool, and the key of its input that holds the rest.
-const SAID: &[(&str, &str, &str)] = &[("Run command: ", "bash", "command"), ("Edit file: ", "edit", "path")];
+const SAID: &[(&str, &str, &str)] = &[
+    ("Run command: ", "bash", "command"),
+    ("Edit file: ", "edit", "path"),
+    ("Path permission needed: ", "path", "path"),
+];
 
 /// Reads a question that is on the screen.
 fn notification(stdin: &Value, native_id: Option<String>) -> Vec<Fact> {
@@ -101,6 +105,7 @@ pub(super) fn is_about(shown: &Question, tool: &str, input: &str) -> bool {
     let asked: Value = serde_json::from_str(input).unwrap_or_default();
     match tool {
         "bash" => asked["command"].as_str().is_some_and(|it| shown.boxes(it)),
+        "path" => asked["path"].as_str().is_some_and(|it| shown.boxes(it)),
         "edit" => asked["path"].as_str().filter(|it| !it.is_empty()).is_some_and(|path| {
             let asks = format!(" {path}?");
             shown.text.lines().any(|it| it.ends_with(&asks))
@@ -118,14 +123,15 @@ pub(super) fn asks(record: &str, tool: &str, input: &str) -> bool {
         let Ok(mut line) = serde_json::from_str::<Value>(line) else { continue };
         let Some(id) = text(&line["data"], "requestId") else { continue };
         match line["type"].as_str() {
-            Some("permission.requested") => open.push((id, line["data"]["permissionRequest"].take())),
+            Some("permission.requested") => open.push((id, line["data"].take())),
             Some("permission.completed") => open.retain(|it| it.0 != id),
             _ => {}
         }
     }
-    let is_it = |request: &Value| match tool {
-        "bash" => request["fullCommandText"] == asked["command"],
-        _ => request["kind"] != "shell",
+    let is_it = |data: &Value| match tool {
+        "bash" => data["permissionRequest"]["fullCommandText"] == asked["command"],
+        "path" => data["promptRequest"]["paths"].as_array().is_some_and(|it| it.contains(&asked["path"])),
+        _ => data["permissionRequest"]["kind"] != "shell",
     };
     open.iter().any(|(_, it)| is_it(it))
 }

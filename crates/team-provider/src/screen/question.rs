@@ -77,8 +77,8 @@ impl ScreenRules {
         if !rows[last + 1..].iter().all(is_footer) {
             return None;
         }
-        // Another choice than the first one is there because somebody has moved to it.
-        if !choices.first()?.chosen || choices.iter().skip(1).any(|it| it.chosen) {
+        // Another choice than the one it opens with is there because somebody has moved to it.
+        if choices.iter().any(|it| it.chosen != (it.number == rule.opens_at)) {
             return None;
         }
         let key = |label: &str| {

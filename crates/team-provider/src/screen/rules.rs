@@ -70,12 +70,19 @@ pub struct DialogRule {
     /// What says no, in the same way, or `Escape`; it may end the turn, too.
     #[serde(default)]
     pub deny: Option<String>,
+    /// The choice that is marked when it opens; another one is there because somebody has moved to it.
+    #[serde(default = "first")]
+    pub opens_at: u8,
     /// What answers it before it is shown, for people.
     #[serde(default)]
     pub answered_by: Option<String>,
     /// What a person can do about it.
     #[serde(default)]
     pub next: Option<String>,
+}
+
+fn first() -> u8 {
+    1
 }
 
 /// What a dialog is about.
