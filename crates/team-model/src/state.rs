@@ -360,9 +360,9 @@ pub struct Answering {
 }
 
 impl Approval {
-    /// Says whether its no was pressed.
-    pub fn is_denied_by_key(&self) -> bool {
-        self.answering.as_ref().is_some_and(|it| it.pressed && it.decision == Decision::Deny)
+    /// Says whether the key of its answer was pressed, and what that says.
+    pub fn pressed(&self) -> Option<Decision> {
+        self.answering.as_ref().filter(|it| it.pressed).map(|it| it.decision)
     }
 
     /// Says how it ended, in words for people.

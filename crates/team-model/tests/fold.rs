@@ -765,6 +765,10 @@ fn a_question_that_a_key_answers_tells_whether_the_key_was_pressed() {
     assert_eq!(ends(Some(true), Decision::Deny, &interrupted), format!("it was denied by a person{words}"));
     assert_eq!(ends(None, Decision::Deny, &interrupted), format!("{elsewhere}{words}"));
     assert_eq!(ends(Some(true), Decision::Allow, &interrupted), elsewhere);
+    // A short turn may end before anything else tells that its question was answered.
+    let ended = |world: &mut World, spawn| world.end_turn(spawn, TurnOutcome::Answer);
+    assert_eq!(ends(Some(true), Decision::Allow, &ended), "it was allowed by a person");
+    assert_eq!(ends(None, Decision::Allow, &ended), elsewhere);
 }
 
 #[test]

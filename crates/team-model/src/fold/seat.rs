@@ -8,8 +8,8 @@ use crate::state::{
     Session, TURN_ENDED, Team, Turn,
 };
 use crate::{
-    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId,
-    TurnOutcome,
+    ActivityKind, AgentName, Cause, Decision, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId,
+    SessionId, TurnOutcome,
 };
 
 /// How many closed questions a seat remembers, so that who comes late is told how they ended.
@@ -106,10 +106,13 @@ impl Team {
                 }
                 // A turn goes on only once its questions are answered, and a person stops it where they are asked.
                 let how = if *outcome == TurnOutcome::Error { TURN_ENDED } else { IN_PANE };
-                if *outcome == TurnOutcome::Interrupted {
-                    // A no that is pressed as a key stops the turn, too.
-                    seat.close_questions(|_, it| it.by_keys && it.is_denied_by_key(), ANSWERED);
-                }
+                let by_key = |it: &Approval| match outcome {
+                    TurnOutcome::Answer => it.pressed().is_some(),
+                    // A no that is pressed stops the turn, too.
+                    TurnOutcome::Interrupted => it.pressed() == Some(Decision::Deny),
+                    TurnOutcome::Error => false,
+                };
+                seat.close_questions(|_, it| by_key(it), ANSWERED);
                 seat.close_questions(|_, _| true, how);
                 if *outcome == TurnOutcome::Answer {
                     seat.limit_told = None;
@@ -140,6 +143,7 @@ impl Team {
                     seat.activity =
                         Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
                     if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
+                        seat.close_questions(|_, it| it.pressed().is_some(), ANSWERED);
                         seat.close_questions(|_, _| true, IN_PANE);
                     }
                     if *activity == ActivityKind::Limited {
