@@ -2,6 +2,79 @@
 
 use crate::support::Team;
 
+/// The open question of `coder`, as `approvals` shows it.
+fn question(team: &Team) -> (String, String) {
+    team.wait_for("awaiting_approval");
+    let shown = team.crew.ws.json(["approvals", "coder"]);
+    let part = |name: &str| shown["approvals"][0][name].as_str().unwrap_or_default().to_owned();
+    (part("request_id"), part("command"))
+}
+
+#[test]
+fn a_question_is_answered_by_command_and_what_waits_behind_it_comes_once() {
+    let Some(team) = Team::started() else { return };
+    let (ws, here) = (&team.crew.ws, |name: &str| team.crew.ws.path().join(name).exists());
+    let pressed = || {
+        // Not where the screen changed under the key.
+        let told = team.crew.events_of("approval.pressing");
+        told.len() - 2 * told.iter().filter(|it| it["event"]["refused"] == true).count()
+    };
+
+    let asks = team.send("stub: bash touch allowed; touch too\nstub: say touched");
+    let (request, command) = question(&team);
+    assert_eq!(command, format!("team-agent approve coder {request} --allow"));
+    let shown = ws.json(["approvals", "coder"]);
+    assert_eq!(shown["approvals"][0]["tool"], "bash", "{shown}");
+    assert_eq!(shown["approvals"][0]["input"], r#"{"command":"touch allowed; touch too"}"#, "{shown}");
+    let behind = team.send("stub: say behind the question");
+    team.wait_for_step(&behind, "submitted");
+    let said = ws.ok(["approve", "coder", &request, "--allow"]);
+    assert!(said.trim_end().ends_with("it was allowed by a person"), "{said}");
+    team.wait_for_step(&asks, "answered");
+    team.wait_for_step(&behind, "answered");
+    assert!(here("allowed") && here("too"));
+    team.was_taken_once("stub: say behind the question");
+    team.wait_for("idle");
+
+    // Somebody in the pane is faster.
+    let asks = team.send("stub: bash touch by-hand\nstub: say touched");
+    let (request, _) = question(&team);
+    team.wait_for_screen("1. Yes");
+    team.press(&["1"]);
+    team.wait_for_step(&asks, "answered");
+    let late = ws.json(["approve", "coder", &request, "--deny"]);
+    assert_eq!(late["error"]["code"], "closed", "{late}");
+    assert!(here("by-hand"));
+    assert_eq!(pressed(), 1);
+    team.wait_for("idle");
+
+    // No, with words: they come as a message of their own, and so does what waited.
+    let asks = team.send("stub: bash touch denied\nstub: say touched");
+    let (request, _) = question(&team);
+    let behind = team.send("stub: say behind the no");
+    team.wait_for_step(&behind, "submitted");
+    let said = ws.ok(["approve", "coder", &request, "--deny", "--message", "not this one"]);
+    assert!(said.contains("it was denied by a person; your words go to it as message m-"), "{said}");
+    team.wait_for_step(&asks, "answered");
+    team.wait_for_step(&behind, "answered");
+    team.was_taken_once("stub: say behind the no");
+    team.was_taken_once("was denied: not this one");
+    assert!(!here("denied"));
+    assert_eq!(pressed(), 2);
+    team.wait_for("idle");
+
+    // A file.
+    let script = r#"stub: call create {"path":"HERE/n.txt","file_text":"hello\nworld"}"#;
+    let writes =
+        team.send(&format!("{}\nstub: say written", script.replace("HERE", &ws.path().to_string_lossy())));
+    let (request, _) = question(&team);
+    ws.ok(["approve", "coder", &request, "--allow"]);
+    team.wait_for_step(&writes, "answered");
+    assert!(here("n.txt"));
+    assert!(team.crew.events_of("approval.not_given").is_empty());
+    team.finish();
+}
+
 #[test]
 fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
     let Some(team) = Team::written(false) else { return };

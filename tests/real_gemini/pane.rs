@@ -2,7 +2,81 @@
 
 use std::path::PathBuf;
 
+use team_scenarios::Crew;
+
 use crate::support::Team;
+
+/// The open question of `coder`, as `approvals` shows it.
+fn question(team: &Team) -> (String, String) {
+    team.wait_for("awaiting_approval");
+    let shown = team.crew.ws.json(["approvals", "coder"]);
+    let part = |name: &str| shown["approvals"][0][name].as_str().unwrap_or_default().to_owned();
+    (part("request_id"), part("command"))
+}
+
+/// How often a key was pressed: not where the screen changed under it.
+fn pressed(crew: &Crew) -> usize {
+    let told = crew.events_of("approval.pressing");
+    let refused = told.iter().filter(|it| it["event"]["refused"] == true).count();
+    told.len() - 2 * refused
+}
+
+#[test]
+fn a_question_is_answered_by_command_and_what_waits_behind_it_comes_once() {
+    let Some(team) = Team::started() else { return };
+    let (ws, here) = (&team.crew.ws, |name: &str| team.crew.ws.path().join(name).exists());
+
+    // Yes, to a command that goes on for a while.
+    let asks = team.send("stub: bash touch allowed; sleep 3\nstub: say touched");
+    let (request, command) = question(&team);
+    assert_eq!(command, format!("team-agent approve coder {request} --allow"));
+    let behind = team.send("stub: say behind the question");
+    team.wait_for_step(&behind, "held");
+    let said = ws.ok(["approve", "coder", &request, "--allow"]);
+    assert!(said.contains("it was allowed by a person"), "{said}");
+    team.wait_for_step(&asks, "answered");
+    team.wait_for_step(&behind, "answered");
+    assert!(here("allowed"));
+    team.was_taken_once("stub: say behind the question");
+    assert_eq!(pressed(&team.crew), 1);
+    team.wait_for("idle");
+
+    // A file: its choices are others.
+    let script = r#"stub: call write_file {"file_path":"HERE/n.txt","content":"hello\nworld"}"#;
+    let writes =
+        team.send(&format!("{}\nstub: say written", script.replace("HERE", &ws.path().to_string_lossy())));
+    let (request, _) = question(&team);
+    let said = ws.ok(["approve", "coder", &request, "--allow"]);
+    assert!(said.contains("it was allowed by a person"), "{said}");
+    team.wait_for_step(&writes, "answered");
+    assert!(here("n.txt"));
+    team.wait_for("idle");
+
+    // Somebody in the pane is faster.
+    let asks = team.send("stub: bash touch by-hand\nstub: say touched");
+    let (request, _) = question(&team);
+    team.wait_for_screen("Allow execution of");
+    team.press(&["1"]);
+    team.wait_for_step(&asks, "answered");
+    let late = ws.json(["approve", "coder", &request, "--deny"]);
+    assert_eq!(late["error"]["code"], "closed", "{late}");
+    assert!(here("by-hand"));
+    assert_eq!(pressed(&team.crew), 2);
+    team.wait_for("idle");
+
+    // No, with words: they come as a message of their own.
+    let asks = team.send("stub: bash touch denied\nstub: say touched");
+    let (request, _) = question(&team);
+    let said = ws.ok(["approve", "coder", &request, "--deny", "--message", "not this one"]);
+    assert!(said.contains("it was denied by a person; your words go to it as message m-"), "{said}");
+    team.wait_for_step(&asks, "answered");
+    assert_eq!(team.receipt(&asks)["reason"], "its turn ended: interrupted");
+    team.was_taken_once("was denied: not this one");
+    assert!(!here("denied"));
+    assert_eq!(pressed(&team.crew), 3);
+    assert!(team.crew.events_of("approval.not_given").is_empty());
+    team.finish();
+}
 
 #[test]
 fn a_folder_that_nobody_trusts_is_named_and_what_a_person_does_in_the_pane_is_followed() {

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use team_scenarios::{Crew, SOON};
+use team_testkit::TestPane;
 
 const FAILPOINT: &str = "TEAM_AGENT_FAILPOINT";
 
@@ -289,5 +290,166 @@ fn what_is_not_there_is_refused_by_name() {
         assert_eq!(answer["error"]["code"], code, "{answer}");
     }
     assert_eq!(crew.ws.run(["approve", "w1", &asked]).code, Some(2), "a yes or a no is needed");
+    crew.finish();
+}
+
+/// A team whose programs take answers in their own dialog only.
+fn by_keys(agents: &[&'static str]) -> Crew {
+    let mut crew = Crew::written(agents);
+    crew.ws.set("FAKE_ANSWERS", "keys");
+    crew
+}
+
+/// How often a key was pressed: not where the screen changed under it.
+fn pressed(crew: &Crew) -> usize {
+    let told = crew.events_of("approval.pressing");
+    told.len() - 2 * told.iter().filter(|it| it["event"]["refused"] == true).count()
+}
+
+fn answered(crew: &Crew, agent: &str) -> Vec<Value> {
+    seen(crew, agent, "dialog_answered").into_iter().map(|it| it["choice"].clone()).collect()
+}
+
+#[test]
+fn an_answer_where_only_the_dialog_takes_one_is_one_key_of_the_question_that_is_shown() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let asked = asks(&crew, "w1");
+    let command = asked["command"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(command, format!("team-agent approve w1 {} --allow", id(&asked)));
+    let said = crew.ws.ok(command.split(' ').skip(1).collect::<Vec<_>>());
+    assert!(said.contains("it was allowed by a person"), "{said}");
+    assert_eq!(answered(&crew, "w1"), [1]);
+    crew.wait_for_activity("w1", "idle");
+    assert_eq!(pressed(&crew), 1);
+    assert!(crew.events_of("approval.not_given").is_empty());
+
+    // A no stops the turn; its words come as a message.
+    let asked = id(&asks(&crew, "w1"));
+    let said = crew.ws.ok(["approve", "w1", &asked, "--deny", "--message", "use the other file"]);
+    assert!(said.contains("it was denied by a person; your words go to it as message m-"), "{said}");
+    assert_eq!(answered(&crew, "w1"), [1, 3]);
+    crew.wait_for_text("w1", "was denied: use the other file");
+    crew.wait_for_activity("w1", "idle");
+    let answers = crew.ws.state_directory().expect("it runs").join("seats/current/w1/answers");
+    crew.ws.wait_until("no note is left", || fs::read_dir(&answers).is_ok_and(|it| it.count() == 0), SOON);
+    crew.finish();
+}
+
+#[test]
+fn a_rule_of_the_person_presses_the_key_too() {
+    let mut crew = by_keys(&["w1"]);
+    let rules = "---\nname: crew\napprovals:\n  allow: [\"Bash(touch *)\"]\n---\n";
+    crew.ws.write(".team/current/TEAM.md", rules);
+    crew.ws.set("FAKE_ANSWERS", "keys");
+    crew.start();
+    crew.ask("w1", r#"fake: ask-permission Bash {"command":"touch a"}"#);
+    crew.ask("w1", r#"fake: ask-permission mcp__team_orchestrator__report_result {"summary":"x"}"#);
+    let by: Vec<Value> =
+        crew.events_of("approval.answering").into_iter().map(|it| it["event"]["by"].clone()).collect();
+    assert_eq!(by, ["rule", "own_tool"]);
+    assert_eq!(answered(&crew, "w1"), [1, 1]);
+    crew.finish();
+}
+
+#[test]
+fn a_person_in_the_pane_may_be_faster_than_the_key() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let asked = id(&asks(&crew, "w1"));
+    crew.ws.wait_until("the dialog shows", || !seen(&crew, "w1", "dialog").is_empty(), SOON);
+    crew.tmux(&["send-keys", "-t", &crew.pane("w1"), "3"]);
+    crew.ws.wait_until("nothing is open", || none_is_open(&crew), SOON);
+    let late = crew.ws.json(["approve", "w1", &asked, "--allow"]);
+    assert_eq!(late["error"]["code"], "closed", "{late}");
+    assert!(late["error"]["message"].as_str().unwrap_or_default().contains("own terminal"), "{late}");
+    assert!(crew.events_of("approval.pressing").is_empty());
+    crew.finish();
+}
+
+#[test]
+fn no_key_goes_to_another_dialog_nor_to_a_question_that_somebody_is_at() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let asked = id(&asks(&crew, "w1"));
+    crew.ws.wait_until("the dialog shows", || !seen(&crew, "w1", "dialog").is_empty(), SOON);
+    // Somebody has moved to another choice.
+    crew.tmux(&["send-keys", "-t", &crew.pane("w1"), "Down"]);
+    let refused = crew.ws.json(["approve", "w1", &asked, "--allow"]);
+    assert_eq!(refused["error"]["code"], "not_on_screen", "{refused}");
+    let hint = refused["error"]["hint"].as_str().unwrap_or_default();
+    assert!(hint.contains("team-agent attach w1 --type"), "{refused}");
+    assert!(answered(&crew, "w1").is_empty() && crew.events_of("approval.pressing").is_empty());
+    assert_eq!(id(&question(&crew, "w1")), asked, "it is open as before");
+    assert_eq!(crew.status()["leader"]["untold"], 1);
+    // As it was opened it is answered.
+    crew.tmux(&["send-keys", "-t", &crew.pane("w1"), "Up"]);
+    crew.ws.ok(["approve", "w1", &asked, "--allow"]);
+    assert_eq!(answered(&crew, "w1"), [1]);
+    crew.wait_for_activity("w1", "idle");
+    crew.finish();
+}
+
+#[test]
+fn a_successor_presses_what_is_still_shown_and_nothing_twice() {
+    for point in ["answer:before:1", "answer:orphan:1", "press:before:1", "press:orphan:1", "press:after:1"] {
+        let mut crew = by_keys(&["w1"]);
+        crew.ws.set(FAILPOINT, point);
+        crew.start();
+        let asked = id(&asks(&crew, "w1"));
+        crew.ws.unset(FAILPOINT);
+        let epochs = crew.events_of("coordinator.started").len();
+        let answer = crew.ws.json(["approve", "w1", &asked, "--allow"]);
+        crew.ws.wait_until("it goes on", || !answered(&crew, "w1").is_empty(), SOON);
+        crew.ws.wait_until("nothing is open", || none_is_open(&crew), SOON);
+        crew.wait_for_activity("w1", "idle");
+        assert!(crew.events_of("coordinator.started").len() > epochs, "{point}");
+        assert_eq!(answered(&crew, "w1"), [1], "{point}: {answer}");
+        assert_eq!(crew.events_of("approval.answering").len(), 1, "{point}");
+        crew.finish();
+    }
+}
+
+#[test]
+fn no_key_is_pressed_while_somebody_who_may_type_is_there() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let asked = id(&asks(&crew, "w1"));
+    {
+        let person = TestPane::open(&crew.ws, &["team-agent", "attach", "w1", "--type"]);
+        person.wait_for("Do you want to proceed?", SOON);
+        let refused = crew.ws.json(["approve", "w1", &asked, "--allow"]);
+        assert_eq!(refused["error"]["code"], "not_on_screen", "{refused}");
+        let why = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("somebody is at its terminal"), "{refused}");
+        person.keys(&["C-b", "d"]);
+        crew.ws.wait_until("they have left", || person.exit_code() == Some(0), SOON);
+    }
+    assert!(answered(&crew, "w1").is_empty() && crew.events_of("approval.pressing").is_empty());
+    crew.ws.ok(["approve", "w1", &asked, "--allow"]);
+    assert_eq!(answered(&crew, "w1"), [1]);
+    crew.wait_for_activity("w1", "idle");
+    crew.finish();
+}
+
+#[test]
+fn a_key_answers_one_question_and_not_the_same_one_asked_again() {
+    let crew = by_keys(&["w1"]);
+    crew.start();
+    let ask = r#"fake: ask-permission Bash {"command":"touch a"}"#;
+    let twice = format!("{ask}\n{ask}");
+    crew.ws.ok(["send", "w1", &twice, "--wait", "turn_started", "--timeout", "20"]);
+    let first = id(&question(&crew, "w1"));
+    crew.ws.ok(["approve", "w1", &first, "--allow"]);
+    let second = id(&question(&crew, "w1"));
+    assert_ne!(first, second);
+    crew.ws.wait_until("both were shown", || seen(&crew, "w1", "dialog").len() == 2, SOON);
+    assert_eq!(answered(&crew, "w1"), [1]);
+    let late = crew.ws.json(["approve", "w1", &first, "--allow"]);
+    assert_eq!(late["error"]["code"], "closed", "{late}");
+    crew.ws.ok(["approve", "w1", &second, "--deny"]);
+    assert_eq!(answered(&crew, "w1"), [1, 3]);
+    assert_eq!(pressed(&crew), 2);
+    crew.wait_for_activity("w1", "idle");
     crew.finish();
 }

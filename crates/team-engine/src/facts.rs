@@ -93,6 +93,7 @@ pub fn event(
                 input: Some(cut(input_summary, QUESTION)).filter(|it| !it.is_empty()),
                 choices: choices.clone(),
                 key: tool_use_id.clone().filter(|it| crate::answers::is_key(it)),
+                by_keys: false,
                 proof,
             }
         }

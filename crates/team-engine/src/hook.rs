@@ -61,7 +61,8 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
     if event == DRAIN {
         return drain(&seat);
     }
-    let question = if provider.asks_our_hook(event, &stdin) { name_question(&mut facts) } else { None };
+    let (waits, by_keys) = (provider.asks_our_hook(event, &stdin), provider.answered_by_keys(event, &stdin));
+    let question = if waits || by_keys { name_question(&mut facts) } else { None };
     if let Some((key, asked)) = &question {
         // Without the note nobody can answer from outside; that it asks is told all the same.
         let _ = answers::note(&seat.seat_dir, key, asked);
@@ -84,8 +85,13 @@ pub fn run(seat_file: &Path, event: &str, stdin: &str) -> Result<HookAnswer, Eng
         events = vec![Event::SessionReplaced { spawn: seat.spawn, native, source }];
     }
     events.extend(taken);
+    for it in &mut events {
+        if let Event::ApprovalRequested { by_keys: told, .. } = it {
+            *told = by_keys;
+        }
+    }
     write(&seat, events)?;
-    if let Some((key, _)) = question {
+    if let Some((key, _)) = question.filter(|_| waits) {
         answer_question(&seat, provider, event, &key);
         return Ok(HookAnswer::default());
     }
@@ -244,7 +250,7 @@ fn with_outcome(provider: &dyn Provider, facts: Vec<Fact>, transcript: Option<&P
 }
 
 /// Reads the whole lines at a file's end.
-fn tail_of(path: &Path) -> Option<String> {
+pub(crate) fn tail_of(path: &Path) -> Option<String> {
     let mut file = std::fs::File::open(path).ok()?;
     let from = file.metadata().ok()?.len().saturating_sub(TAIL);
     file.seek(SeekFrom::Start(from)).ok()?;

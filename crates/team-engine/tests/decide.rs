@@ -393,7 +393,15 @@ fn a_team_that_stopped_takes_no_messages_and_only_a_stopped_one_is_deleted() {
 fn ask(world: &mut World, spawn: SpawnId, key: Option<&str>) -> RequestId {
     let proof = Proof { source: "hook".to_owned(), record: "x".to_owned() };
     let (tool, key) = ("Bash".to_owned(), key.map(str::to_owned));
-    world.fold(vec![Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof }]);
+    world.fold(vec![Event::ApprovalRequested {
+        spawn,
+        tool,
+        input: None,
+        choices: Vec::new(),
+        key,
+        by_keys: false,
+        proof,
+    }]);
     RequestId(world.state.seq)
 }
 
@@ -430,6 +438,45 @@ fn the_first_answer_to_an_open_question_counts() {
     assert_eq!(answer(&mut world, "a", shown_only, Decision::Allow), Err("no_channel"));
     let smuggled = ask(&mut world, spawn, Some("../../b/answers/k"));
     assert_eq!(answer(&mut world, "a", smuggled, Decision::Allow), Err("no_channel"));
+}
+
+#[test]
+fn the_words_of_a_no_that_is_a_key_go_as_a_message_of_the_same_append() {
+    let mut world = World::with(&["a"]);
+    let spawn = world.run("a");
+    let proof = Proof { source: "hook".to_owned(), record: "x".to_owned() };
+    let (tool, key, by_keys) = ("bash".to_owned(), Some("k".to_owned()), true);
+    world.fold(vec![Event::ApprovalRequested {
+        spawn,
+        tool,
+        input: None,
+        choices: Vec::new(),
+        key,
+        by_keys,
+        proof,
+    }]);
+    let command = AnswerCommand {
+        team: world.key.clone(),
+        agent: "a".to_owned(),
+        request: RequestId(world.state.seq),
+        decision: Decision::Deny,
+        by: "person",
+        pattern: None,
+        message: Some("use make".to_owned()),
+    };
+    let (events, to) = decide::answer_approval(&world.state, &command).expect("it is open");
+    assert!(to.by_keys);
+    let [Event::MessageAccepted { id, body, to, .. }, Event::ApprovalAnswering { message_id, .. }] =
+        &events[..]
+    else {
+        panic!("{events:?}");
+    };
+    assert_eq!((message_id.as_ref(), &to[..]), (Some(id), &[name("a")][..]));
+    let said = body.text.as_deref().unwrap_or_default();
+    assert!(said.contains("bash") && said.ends_with("was denied: use make"), "{said}");
+    world.fold(events);
+    let (again, _) = decide::answer_approval(&world.state, &command).expect("the same again");
+    assert!(again.is_empty(), "the words go once");
 }
 
 #[test]

@@ -639,6 +639,9 @@ pub enum Event {
         /// Under which an answer from outside reaches the program; without it only its own terminal can answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
+        /// Whether that answer is a key, pressed in its own dialog.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_keys: bool,
         proof: Proof,
     },
     #[serde(rename = "approval.answering")]
@@ -653,6 +656,29 @@ pub enum Event {
         pattern: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// The message that brings those words, where the answer itself cannot.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<MessageId>,
+    },
+    /// A key is about to be pressed for an answer.
+    #[serde(rename = "approval.pressing")]
+    ApprovalPressing {
+        spawn: SpawnId,
+        request: RequestId,
+        attempt: u32,
+        /// It was not: the screen had changed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refused: bool,
+    },
+    /// The answer did not reach the program: the question is open as before.
+    #[serde(rename = "approval.not_given")]
+    ApprovalNotGiven {
+        spawn: SpawnId,
+        request: RequestId,
+        why: String,
+        /// Whether a key was pressed for it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pressed: bool,
     },
     #[serde(rename = "approval.closed")]
     ApprovalClosed {

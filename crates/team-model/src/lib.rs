@@ -29,6 +29,6 @@ pub use name::{AgentName, NameError, TeamKey, fold_case};
 pub use process::ProcessIdentity;
 pub use state::{
     ANSWERED, Activity, Answering, Approval, Attempt, Coordinator, EXITED, IN_PANE, Leader, Message,
-    Question, Receipt, ReceiptStep, Report, Results, Seat, SeatState, Server, Session, Spawn, State,
-    TURN_ENDED, Task, Team, TeamState, Turn, Untold,
+    NotGiven, OFF_SCREEN, Question, Receipt, ReceiptStep, Report, Results, Seat, SeatState, Server, Session,
+    Spawn, State, TURN_ENDED, Task, Team, TeamState, Turn, Untold,
 };

@@ -323,8 +323,23 @@ pub struct Approval {
     pub since: Option<DateTime<Utc>>,
     /// Under which an answer from outside reaches the program, where one can.
     pub key: Option<String>,
+    /// Whether that answer is a key, pressed in its own dialog.
+    #[serde(default)]
+    pub by_keys: bool,
     /// The answer that is on its way.
     pub answering: Option<Answering>,
+    /// Why the last answer did not reach the program.
+    #[serde(default)]
+    pub not_given: Option<NotGiven>,
+}
+
+/// What became of an answer that did not reach the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotGiven {
+    /// Why.
+    pub why: String,
+    /// Whether a key was pressed for it.
+    pub pressed: bool,
 }
 
 /// An answer to a permission question.
@@ -334,9 +349,20 @@ pub struct Answering {
     pub decision: Decision,
     /// Who gave it: `person`, `rule` or `own_tool`.
     pub by: String,
+    /// The message that brings what the model is told with it.
+    #[serde(default)]
+    pub message: Option<MessageId>,
+    /// Whether its key was pressed.
+    #[serde(default)]
+    pub pressed: bool,
 }
 
 impl Approval {
+    /// Says whether the key of its answer was pressed, and what that says.
+    pub fn pressed(&self) -> Option<Decision> {
+        self.answering.as_ref().filter(|it| it.pressed).map(|it| it.decision)
+    }
+
     /// Says how it ended, in words for people.
     pub fn end(&self, how: &str) -> String {
         let by = |it: &Answering| match it.by.as_str() {
@@ -344,15 +370,24 @@ impl Approval {
             "own_tool" => "itself, being a question about the team's own tools".to_owned(),
             _ => "a person".to_owned(),
         };
-        match (how, &self.answering) {
-            (IN_PANE, _) => "it was answered in the agent's own terminal".to_owned(),
+        // A key that was not pressed has answered nothing: somebody there was faster.
+        let given = self.answering.as_ref().filter(|it| it.pressed || !self.by_keys);
+        let ended = match (how, given) {
             (TURN_ENDED, None) => "its turn has ended".to_owned(),
             (EXITED, None) => "the agent's program has ended".to_owned(),
+            (other, None) if other != IN_PANE && self.answering.is_none() => {
+                format!("it is closed ({other})")
+            }
+            (IN_PANE, _) | (_, None) => "it was answered in the agent's own terminal".to_owned(),
             (_, Some(it)) => {
                 let done = if it.decision == Decision::Allow { "allowed" } else { "denied" };
-                format!("it was {done} by {}", by(it))
+                let seen = if how == OFF_SCREEN { "; its dialog is gone, more is not known yet" } else { "" };
+                format!("it was {done} by {}{seen}", by(it))
             }
-            (other, None) => format!("it is closed ({other})"),
+        };
+        match self.answering.as_ref().and_then(|it| it.message.as_ref()) {
+            Some(id) => format!("{ended}; your words go to it as message {id}"),
+            None => ended,
         }
     }
 }
@@ -361,6 +396,8 @@ impl Approval {
 pub const ANSWERED: &str = "answered";
 /// A question was answered in the program's own terminal.
 pub const IN_PANE: &str = "in_pane";
+/// A question is no longer on its program's screen, and its program's records say nothing yet.
+pub const OFF_SCREEN: &str = "its question is no longer on the screen";
 /// A question went with its turn.
 pub const TURN_ENDED: &str = "turn_ended";
 /// A question went with its program.

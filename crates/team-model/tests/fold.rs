@@ -6,9 +6,9 @@ use chrono::{DateTime, TimeZone as _, Utc};
 use proptest::prelude::*;
 use team_model::{
     ANSWERED, ActivityKind, AgentName, Artifacts, Body, Cause, Channel, ClosesOn, Decision, Event,
-    HoldReason, IN_PANE, MessageId, MessageKind, NoticeCause, Origin, ProcessIdentity, Proof, ReadyFact,
-    ReceiptStep, ReportStatus, RequestId, ResultId, ResultSource, Seat, SeatSpec, SeatState, SpawnId,
-    SpawnMode, State, TaskId, TeamKey, TeamState, TurnOutcome,
+    HoldReason, IN_PANE, MessageId, MessageKind, NoticeCause, OFF_SCREEN, Origin, ProcessIdentity, Proof,
+    ReadyFact, ReceiptStep, ReportStatus, RequestId, ResultId, ResultSource, Seat, SeatSpec, SeatState,
+    SpawnId, SpawnMode, State, TaskId, TeamKey, TeamState, TurnOutcome,
 };
 
 struct World {
@@ -372,6 +372,7 @@ fn a_state_reads_back_what_it_was() {
         input: None,
         choices: Vec::new(),
         key: None,
+        by_keys: false,
         proof: proof("hook"),
     });
     let text = serde_json::to_string(&world.state).unwrap();
@@ -520,7 +521,16 @@ fn a_receipt_keeps_how_its_turn_ended_where_that_was_no_answer() {
 fn ask(world: &mut World, spawn: SpawnId) {
     let (tool, proof) = ("Bash".to_owned(), proof("hook"));
     let key = Some(format!("k{}", world.state.seq));
-    world.then(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof });
+    let by_keys = false;
+    world.then(Event::ApprovalRequested {
+        spawn,
+        tool,
+        input: None,
+        choices: Vec::new(),
+        key,
+        by_keys,
+        proof,
+    });
 }
 
 fn close(world: &mut World, spawn: SpawnId, request: Option<RequestId>, key: Option<&str>, how: &str) {
@@ -545,6 +555,7 @@ fn each_question_is_closed_alone_and_tells_afterwards_how() {
         by: by.to_owned(),
         pattern: None,
         message: None,
+        message_id: None,
     };
     world.then(answer(ids[0], Decision::Allow, "person"));
     world.then(answer(ids[0], Decision::Deny, "person"));
@@ -711,4 +722,78 @@ fn what_a_conversation_tells_again_proves_nothing_for_a_session_that_ended() {
     world.turn(new, &[]);
     world.end_turn(new, TurnOutcome::Answer);
     assert_eq!(world.step(&id, "a"), Some(ReceiptStep::Unknown));
+}
+
+#[test]
+fn a_question_that_a_key_answers_tells_whether_the_key_was_pressed() {
+    let ends = |pressed: Option<bool>, decision, end: &dyn Fn(&mut World, SpawnId)| {
+        let mut world = World::new();
+        let spawn = world.start("a");
+        world.turn(spawn, &[]);
+        let (tool, key, by_keys, proof) = ("Bash".to_owned(), Some("k".to_owned()), true, proof("hook"));
+        world.then(Event::ApprovalRequested {
+            spawn,
+            tool,
+            input: None,
+            choices: Vec::new(),
+            key,
+            by_keys,
+            proof,
+        });
+        let request = *world.seat("a").approvals.keys().next().expect("it asks");
+        let (by, pattern, message) = ("person".to_owned(), None, None);
+        let message_id = Some(MessageId::Seq(7)).filter(|_| decision == Decision::Deny);
+        world.then(Event::ApprovalAnswering { spawn, request, decision, by, pattern, message, message_id });
+        if let Some(pressed) = pressed {
+            world.then(Event::ApprovalPressing { spawn, request, attempt: 1, refused: !pressed });
+        }
+        end(&mut world, spawn);
+        world.seat("a").closed_questions.back().expect("it is closed").1.clone()
+    };
+    let record = |world: &mut World, spawn| close(world, spawn, None, None, "permission.completed");
+    let off_screen = |world: &mut World, spawn| close(world, spawn, None, None, OFF_SCREEN);
+    let interrupted = |world: &mut World, spawn| world.end_turn(spawn, TurnOutcome::Interrupted);
+    let elsewhere = "it was answered in the agent's own terminal";
+    assert_eq!(ends(Some(true), Decision::Allow, &record), "it was allowed by a person");
+    let unsure = "it was allowed by a person; its dialog is gone, more is not known yet";
+    assert_eq!(ends(Some(true), Decision::Allow, &off_screen), unsure);
+    for pressed in [None, Some(false)] {
+        assert_eq!(ends(pressed, Decision::Allow, &record), elsewhere);
+        assert_eq!(ends(pressed, Decision::Allow, &off_screen), elsewhere);
+    }
+    let words = "; your words go to it as message m-7";
+    assert_eq!(ends(Some(true), Decision::Deny, &interrupted), format!("it was denied by a person{words}"));
+    assert_eq!(ends(None, Decision::Deny, &interrupted), format!("{elsewhere}{words}"));
+    assert_eq!(ends(Some(true), Decision::Allow, &interrupted), elsewhere);
+    // A short turn may end before anything else tells that its question was answered.
+    let ended = |world: &mut World, spawn| world.end_turn(spawn, TurnOutcome::Answer);
+    assert_eq!(ends(Some(true), Decision::Allow, &ended), "it was allowed by a person");
+    assert_eq!(ends(None, Decision::Allow, &ended), elsewhere);
+}
+
+#[test]
+fn an_answer_that_did_not_reach_its_program_leaves_the_question_open_and_tells_the_leader() {
+    let mut world = World::new();
+    let spawn = world.start("a");
+    world.turn(spawn, &[]);
+    ask(&mut world, spawn);
+    let request = *world.seat("a").approvals.keys().next().expect("it asks");
+    let (decision, by, pattern) = (Decision::Allow, "rule".to_owned(), Some("Bash".to_owned()));
+    world.then(Event::ApprovalAnswering {
+        spawn,
+        request,
+        decision,
+        by,
+        pattern,
+        message: None,
+        message_id: None,
+    });
+    assert!(world.state.teams[&world.key].untold.is_empty());
+    world.then(Event::ApprovalNotGiven { spawn, request, why: "x".to_owned(), pressed: true });
+    let open = &world.seat("a").approvals[&request];
+    assert_eq!((&open.answering, open.not_given.as_ref().map(|it| it.pressed)), (&None, Some(true)));
+    assert_eq!(world.state.teams[&world.key].untold.len(), 1);
+    // Nothing was on its way.
+    world.then(Event::ApprovalNotGiven { spawn, request, why: "y".to_owned(), pressed: false });
+    assert_eq!(world.seat("a").approvals[&request].not_given.as_ref().map(|it| it.why.as_str()), Some("x"));
 }

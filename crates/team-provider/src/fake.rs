@@ -12,10 +12,13 @@ use crate::claude_like::{self, Family, hooks, places, records, start};
 use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
 use crate::provider::{Capabilities, Program, Provider, ToolNames};
-use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
+use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules, kept};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{VersionVerdict, Versions};
+
+/// What our hook command is told where a question is answered in the dialog, by a key.
+const SHOWN: &str = "PermissionShown";
 
 /// The provider `fake`.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +89,9 @@ impl Provider for Fake {
             })?
             .to_owned();
         let mut launch = start::launch(&FAMILY, seat, config_home, bell, Vec::new())?;
+        if said("FAKE_ANSWERS").is_some_and(|word| word == "keys") {
+            show_questions(&mut launch);
+        }
         launch.env_set.insert("FAKE_HOME".to_owned(), home);
         launch.secret_env = seat.profile.clone();
         launch.secret_env.remove("FAKE_HOME");
@@ -111,7 +117,7 @@ impl Provider for Fake {
     }
 
     fn read_hook(&self, event: &str, stdin: &Value) -> Vec<Fact> {
-        hooks::read(event, stdin)
+        hooks::read(if event == SHOWN { hooks::ASKS } else { event }, stdin)
     }
 
     fn hook_answer(&self, event: &str, context: &HookContext<'_>) -> Option<String> {
@@ -120,6 +126,21 @@ impl Provider for Fake {
 
     fn asks_our_hook(&self, event: &str, stdin: &Value) -> bool {
         hooks::asks(event, stdin)
+    }
+
+    fn answered_by_keys(&self, event: &str, _stdin: &Value) -> bool {
+        event == SHOWN
+    }
+
+    fn read_question(&self, screen: &Screen) -> Option<Question> {
+        RULES.question(screen)
+    }
+
+    fn is_about(&self, shown: &Question, tool: &str, input: &str) -> bool {
+        let asked: Value = serde_json::from_str(input).unwrap_or_default();
+        let what = asked["command"].as_str().unwrap_or(input);
+        let whole = format!("Tool use {tool}({what}) Do you want to proceed?");
+        kept(&shown.text) == kept(&whole)
     }
 
     fn approval_answer(&self, event: &str, answer: &ApprovalAnswer<'_>) -> Option<String> {
@@ -165,5 +186,15 @@ impl Provider for Fake {
     /// It is part of the same binary, so it is always the version it was tried with.
     fn check_version(&self, _version: &str) -> VersionVerdict {
         VersionVerdict::Tested
+    }
+}
+
+/// Makes the hook that tells of a permission question one that answers nothing: it waits in its dialog.
+fn show_questions(launch: &mut Launch) {
+    let Some(file) = launch.files.iter_mut().find(|it| it.path.ends_with("settings.json")) else { return };
+    let Ok(mut settings) = serde_json::from_str::<Value>(&file.contents) else { return };
+    if let Some(word) = settings.pointer_mut(&format!("/hooks/{}/0/hooks/0/argv/4", hooks::ASKS)) {
+        *word = SHOWN.into();
+        file.contents = start::pretty(&settings);
     }
 }

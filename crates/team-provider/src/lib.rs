@@ -36,7 +36,9 @@ pub use launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupporte
 pub use moment::reset_time;
 pub use provider::{AuthModes, Capabilities, ModelList, ModelName, Program, Provider, ToolNames};
 pub use registry::{Known, known, provider, providers, similar};
-pub use screen::{Composer, Dialog, DialogKind, DialogRule, Mark, Screen, ScreenReading};
+pub use screen::{
+    AnswerKey, Composer, Dialog, DialogKind, DialogRule, Mark, Question, Screen, ScreenReading,
+};
 pub use seat::{Auth, FolderTrust, SeatContext, Start};
 pub use typing::{Framed, Typing, UnsafeText};
 pub use version::{VersionRule, VersionVerdict, Versions, check_version, version_rules};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bridge::{Bridge, BridgeContext};
 use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::screen::{DialogRule, Screen, ScreenReading};
+use crate::screen::{DialogRule, Question, Screen, ScreenReading};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{Framed, Typing};
 use crate::version::{VersionVerdict, Versions};
@@ -116,6 +116,28 @@ pub trait Provider: Send + Sync {
 
     /// Returns what our hook command prints to answer a permission question.
     fn approval_answer(&self, _event: &str, _answer: &ApprovalAnswer<'_>) -> Option<String> {
+        None
+    }
+
+    /// Says whether this hook call is a permission question that waits in the program's own dialog and is answered by a
+    /// key there, after [`Self::read_question`] has shown it.
+    fn answered_by_keys(&self, _event: &str, _stdin: &Value) -> bool {
+        false
+    }
+
+    /// Returns the permission question that a screen shows, if it is one that a key may answer.
+    fn read_question(&self, _screen: &Screen) -> Option<Question> {
+        None
+    }
+
+    /// Says whether the question on the screen is the one that a hook told with this tool and this input.
+    fn is_about(&self, _shown: &Question, _tool: &str, _input: &str) -> bool {
+        false
+    }
+
+    /// Says whether the last lines of the transcript hold such a question without its answer; `None` where the program
+    /// does not record questions.
+    fn asks_in_record(&self, _transcript: &str, _tool: &str, _input: &str) -> Option<bool> {
         None
     }
 

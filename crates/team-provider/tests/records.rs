@@ -380,6 +380,59 @@ fn copilot_tells_turns_by_its_extension_in_order_and_texts_by_its_record() {
     assert_eq!(line("abort", json!({ "reason": "user_initiated" })), Vec::new());
 }
 
+#[test]
+fn a_question_that_a_key_answers_says_its_tool_and_whether_the_record_still_holds_it() {
+    let copilot = provider("copilot").expect("known");
+    let asks = |kind: &str, message: &str| {
+        let stdin = json!({ "sessionId": "1", "notification_type": kind, "message": message });
+        let told = copilot.read_hook("notification", &stdin).into_iter().find_map(|it| match it {
+            Fact::ApprovalRequested { tool, input_summary, .. } => Some((tool, input_summary)),
+            _ => None,
+        });
+        (told.expect("a question"), copilot.answered_by_keys("notification", &stdin))
+    };
+    let told = |tool: &str, input: &str| (tool.to_owned(), input.to_owned());
+    let command = r#"{"command":"touch a"}"#;
+    assert_eq!(asks("permission_prompt", "Run command: touch a"), (told("bash", command), true));
+    assert_eq!(asks("permission_prompt", "Edit file: /a/b"), (told("edit", r#"{"path":"/a/b"}"#), true));
+    let path = r#"{"path":"/a"}"#;
+    assert_eq!(asks("permission_prompt", "Path permission needed: /a"), (told("path", path), true));
+    assert_eq!(asks("permission_prompt", "Fetch: x"), (told("permission", "Fetch: x"), true));
+    assert_eq!(asks("elicitation_dialog", "Which?"), (told("question", "Which?"), false));
+
+    let asked = |id: &str, command: &str| {
+        let request = json!({ "kind": "shell", "fullCommandText": command });
+        let data = json!({ "requestId": id, "permissionRequest": request });
+        json!({ "type": "permission.requested", "data": data }).to_string()
+    };
+    let done = |id: &str| json!({ "type": "permission.completed", "data": { "requestId": id } }).to_string();
+    let holds = |lines: &[String]| copilot.asks_in_record(&lines.join("\n"), "bash", command);
+    assert_eq!(holds(&[]), Some(false));
+    assert_eq!(holds(&[asked("1", "touch a")]), Some(true));
+    assert_eq!(holds(&[asked("1", "touch a"), done("1")]), Some(false));
+    assert_eq!(holds(&[asked("1", "touch a"), done("1"), asked("2", "touch a")]), Some(true));
+    assert_eq!(holds(&[asked("1", "touch ab"), done("0")]), Some(false));
+
+    let prompt = json!({ "kind": "path", "paths": ["/a"] });
+    let data = json!({ "requestId": "1", "permissionRequest": { "kind": "shell" }, "promptRequest": prompt });
+    let line = json!({ "type": "permission.requested", "data": data }).to_string();
+    assert_eq!(copilot.asks_in_record(&line, "path", path), Some(true));
+    assert_eq!(copilot.asks_in_record(&line, "path", r#"{"path":"/b"}"#), Some(false));
+
+    let gemini = provider("gemini").expect("known");
+    let tool = |server: &str| {
+        let details = json!({ "type": "mcp", "serverName": server, "toolName": "report_result" });
+        let stdin = json!({ "session_id": "1", "notification_type": "ToolPermission", "details": details });
+        assert!(gemini.answered_by_keys("Notification", &stdin) && !gemini.answered_by_keys("x", &stdin));
+        match gemini.read_hook("Notification", &stdin).pop() {
+            Some(Fact::ApprovalRequested { tool, .. }) => gemini.is_own_tool(&tool),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(tool("team_orchestrator") && !tool("theirs"));
+    assert_eq!(gemini.asks_in_record("", "x", "{}"), None);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

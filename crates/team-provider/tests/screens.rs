@@ -164,9 +164,9 @@ fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
         assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
         for rule in dialogs {
             assert!(!rule.all.is_empty() && rule.next.is_some(), "{name}: {}", rule.name);
-            assert_eq!(rule.allow_key.is_some(), rule.deny_key.is_some(), "{name}: {}", rule.name);
-            // An Enter would submit a draft if the dialog had gone.
-            assert_ne!(rule.allow_key.as_deref(), Some("Enter"), "{name}: {}", rule.name);
+            assert_eq!(rule.allow.is_some(), rule.deny.is_some(), "{name}: {}", rule.name);
+            let is_permission = rule.kind == DialogKind::Permission;
+            assert!(is_permission || rule.allow.is_none(), "no key answers {name}: {}", rule.name);
         }
     }
 }
@@ -185,4 +185,184 @@ fn a_screen_can_be_built_from_pieces() {
     assert_eq!(build("Try this", dim), Composer::Empty);
     assert_eq!(build("do this", plain), Composer::Holds("do this".to_owned()));
     assert_eq!(build("", plain), Composer::Empty);
+}
+
+/// Reads the question of a saved screen.
+fn question(name: &str, title: &str, change: impl Fn(&str) -> String) -> Option<team_provider::Question> {
+    let (_, text) = saved(name).into_iter().find(|it| it.0 == title).expect("saved");
+    provider(name).expect("known").read_question(&Screen::from_ansi(&change(&text)))
+}
+
+#[test]
+fn a_question_is_read_with_the_keys_that_answer_it_and_what_it_is_about() {
+    use team_provider::AnswerKey::{Digit, Escape};
+    let same = str::to_owned;
+    let gemini = question("gemini", "permission-shell", same).expect("a question");
+    assert_eq!((gemini.allow, gemini.deny), (Digit(1), Digit(3)));
+    assert_eq!(gemini.boxed.as_deref(), Some("touch x1; sleep 3"));
+    assert_eq!(
+        gemini.rows,
+        [
+            "3. No, suggest changes (esc)",
+            "2. Allow for this session",
+            "1. Allow once",
+            "Allow execution of [Shell]?",
+            "touch x1; sleep 3",
+            "? Shell  touch x1; sleep 3"
+        ]
+    );
+    let copilot = question("copilot", "permission-shell", same).expect("a question");
+    assert_eq!((copilot.allow, copilot.deny, copilot.boxed.as_deref()), (Digit(1), Escape, Some("touch x9")));
+    let fake = question("fake", "dialog-perm", same).expect("a question");
+    assert_eq!((fake.allow, fake.deny, &fake.boxed), (Digit(1), Digit(3), &None));
+
+    let about = |name: &str, shown, tool: &str, input: &str| {
+        provider(name).expect("known").is_about(shown, tool, input)
+    };
+    assert!(about("gemini", &gemini, "run_shell_command", r#"{"command":"touch x1; sleep 3"}"#));
+    assert!(about("copilot", &copilot, "bash", r#"{"command":"touch x9"}"#));
+    assert!(about("fake", &fake, "Bash", r#"{"command":"touch made-by-fake"}"#));
+    // A part of it, more than it, something else, or what was cut is another question.
+    for other in ["touch x1; sleep", "touch x1; sleep 33", "touch x2; sleep 3", "", "sleep 3"] {
+        let input = serde_json::json!({ "command": other }).to_string();
+        assert!(!about("gemini", &gemini, "run_shell_command", &input), "{other}");
+        assert!(!about("copilot", &copilot, "bash", &input), "{other}");
+        assert!(!about("fake", &fake, "Bash", &input), "{other}");
+    }
+    assert!(!about("gemini", &gemini, "run_shell_command", r#"{"command":"touch x1; sl"#));
+    assert!(!about("gemini", &gemini, "edit", r#"{"fileName":"y","fileDiff":""}"#));
+}
+
+#[test]
+fn what_is_not_exactly_an_open_question_is_answered_by_no_key() {
+    for name in ["claude", "codex", "copilot", "fake", "gemini", "opencode"] {
+        for (title, text) in saved(name) {
+            let is_question = matches!(
+                (name, title.as_str()),
+                ("gemini" | "copilot", "permission-shell") | ("fake", "dialog-perm")
+            );
+            let read = provider(name).expect("known").read_question(&Screen::from_ansi(&text));
+            assert_eq!(read.is_some(), is_question, "{name} {title}");
+        }
+    }
+    let changes: [(&str, &str, &str); 8] = [
+        ("gemini", "● ", "  "),
+        ("gemini", "1.", "2."),
+        ("gemini", "2.", "3."),
+        ("gemini", "Allow once", "Allow always"),
+        ("gemini", "Allow for this session", "Allow once"),
+        ("gemini", "╭", " "),
+        ("copilot", "❯ ", "  "),
+        ("copilot", "3. ", "4. "),
+    ];
+    for (name, from, to) in changes {
+        // Colours stand between a mark and its text.
+        let change = |text: &str| {
+            let plain: Vec<String> = Screen::from_ansi(text).lines;
+            plain.join("\n").replace(from, to)
+        };
+        assert_eq!(question(name, "permission-shell", change), None, "{name} with `{to}` for `{from}`");
+    }
+    // More below it: a box, another dialog, a shell.
+    for below in ["> hello", "● 1. Allow once", "me@host:~$"] {
+        let more = |text: &str| format!("{text}\n{below}\n");
+        assert_eq!(question("gemini", "permission-shell", more), None, "{below}");
+    }
+    // Words of a question that the model said stand above a real one and change nothing.
+    let said =
+        |text: &str| format!("╭──╮\n│ ● 1. Allow once │\n│   2. No, suggest changes (esc) │\n╰──╯\n{text}");
+    let read = question("gemini", "permission-shell", said).expect("a question");
+    assert_eq!(read.boxed.as_deref(), Some("touch x1; sleep 3"));
+}
+
+#[test]
+fn a_change_to_a_file_is_known_by_its_name_and_what_is_added() {
+    use team_provider::AnswerKey::{Digit, Escape};
+    let gemini = "> write it
+╭──────────────────────────╮
+│ ? WriteFile  Writing to n.txt │
+│ ╭──────────────────────╮ │
+│ │ 1 hello              │ │
+│ │ 2 world              │ │
+│ ╰──────────────────────╯ │
+│ Apply this change?       │
+│                          │
+│ ● 1. Allow once          │
+│   2. Allow for this session │
+│   3. Modify with external editor │
+│   4. No, suggest changes (esc) │
+╰──────────────────────────╯
+";
+    let provider_of = |name: &str| provider(name).expect("known");
+    let read = |name: &str, text: &str| provider_of(name).read_question(&Screen::from_ansi(text));
+    let shown = read("gemini", gemini).expect("a question");
+    assert_eq!((shown.allow, shown.deny), (Digit(1), Digit(4)));
+    let about = |file: &str, added: &str| {
+        let diff = format!("Index: x\n--- n.txt\n+++ n.txt\n@@ -0,0 +1,2 @@\n+hello\n+{added}\n");
+        let input = serde_json::json!({ "fileName": file, "fileDiff": diff }).to_string();
+        provider_of("gemini").is_about(&shown, "edit", &input)
+    };
+    assert!(about("n.txt", "world"));
+    // What does not stand there may be hidden, or it is another change.
+    assert!(!about("n.txt", "worlds") && !about("m.txt", "world"));
+
+    let copilot = "❯ write it
+╭──────────────────────────╮
+│ Create file              │
+│ ──────────────────────── │
+│ n.txt +2 -0              │
+│ /w                       │
+│                          │
+│ 1 +   hello              │
+│                          │
+│ Do you want to create /w/n.txt? │
+│                          │
+│ ❯ 1. Yes                 │
+│   2. Yes, and don't ask again for file operations when in this directory │
+│      (/w)                │
+│   3. No, and tell Copilot what to do differently (Esc to stop) │
+│                          │
+│ ↑/↓ to navigate · enter to select · esc to cancel │
+╰──────────────────────────╯
+";
+    let shown = read("copilot", copilot).expect("a question");
+    assert_eq!((shown.allow, shown.deny), (Digit(1), Escape));
+    let about = |path: &str| {
+        let input = serde_json::json!({ "path": path }).to_string();
+        provider_of("copilot").is_about(&shown, "edit", &input)
+    };
+    assert!(about("/w/n.txt") && !about("/w/n.tx") && !about("/w/n.txt2") && !about("n.txt") && !about(""));
+    // Somebody writes what is to be done instead.
+    let writing = copilot.replace("No, and tell Copilot what to do differently", "use b");
+    assert_eq!(read("copilot", &writing), None);
+}
+
+#[test]
+fn a_question_for_a_path_opens_at_its_second_choice() {
+    let screen = "❯ touch it
+╭──────────────────────────╮
+│ Allow path access        │
+│ ──────────────────────── │
+│ This action may read or write the following path outside the paths currently allowed. │
+│                          │
+│ ╭──────────────────────╮ │
+│ │ /tmp/x               │ │
+│ ╰──────────────────────╯ │
+│                          │
+│ Do you want to allow this? │
+│                          │
+│   1. Yes                 │
+│ ❯ 2. Yes, and remember this path for this session │
+│   3. No (Esc)            │
+│                          │
+│ ↑/↓ to navigate · enter to select · esc to cancel │
+╰──────────────────────────╯
+";
+    let copilot = provider("copilot").expect("known");
+    let shown = copilot.read_question(&Screen::from_ansi(screen)).expect("a question");
+    assert_eq!(shown.allow, team_provider::AnswerKey::Digit(1));
+    assert!(copilot.is_about(&shown, "path", r#"{"path":"/tmp/x"}"#));
+    assert!(!copilot.is_about(&shown, "path", r#"{"path":"/tmp/xy"}"#));
+    let moved = screen.replace("❯ 2.", "  2.").replace("  1. Yes ", "❯ 1. Yes ");
+    assert_eq!(copilot.read_question(&Screen::from_ansi(&moved)), None);
 }

@@ -16,10 +16,12 @@ const SOON: Duration = Duration::from_secs(60);
 /// How long a command may take that waits for nothing.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
+/// How many questions one command may raise.
+const QUESTIONS: u32 = 3;
+
 /// The first of all: what a program is likeliest to forget when it goes on.
 const FIRST: &str = "the first words: 42 geese";
 const BUSY: &str = "words to a busy agent";
-const ESCAPE: &str = "\u{1b}";
 const DRAFT: &str = "half-a-thought";
 
 /// What was seen: it holds, with how it showed; or it does not.
@@ -214,37 +216,34 @@ fn dialog(world: &World) -> Seen {
 /// Goes on where [`dialog`] ended.
 fn approval(world: &World) -> Seen {
     let file = world.base().join("made-with-permission");
-    let open = world.run(&["approvals", AGENT], AT_ONCE);
-    let Some(request) = open.json["approvals"][0]["request_id"].as_str().map(str::to_owned) else {
-        return Err(format!("it is in no list: {}", open.json));
+    let open = || {
+        let open = world.run(&["approvals", AGENT], AT_ONCE);
+        open.json["approvals"][0]["request_id"].as_str().map(str::to_owned)
     };
-    let command = open.json["approvals"][0]["command"].as_str().unwrap_or_default();
-    let from_outside = command.contains(" approve ");
-    if from_outside {
-        let answered = world.run(&["approve", AGENT, &request, "--allow"], AT_ONCE);
-        if answered.code != Some(0) {
-            return Err(answered.error());
+    if open().is_none() {
+        return Err("it is in no list".to_owned());
+    }
+    // A program may ask about the place first, then about the command.
+    for _ in 0..QUESTIONS {
+        if let Some(request) = open() {
+            let answered = world.run(&["approve", AGENT, &request, "--allow"], SOON);
+            if answered.code != Some(0) {
+                return Err(answered.error());
+            }
         }
-        if !until(SOON, || file.exists()) {
-            return Err("what was allowed was not done".to_owned());
+        if until(SOON, || file.exists() || open().is_some()) && file.exists() {
+            break;
         }
-    } else {
-        // The program takes answers in its own terminal only.
-        let mut person = sit_down(world)?;
-        person.types(ESCAPE);
-        let closed = until(SOON, || world.agent()["activity"]["state"] != "awaiting_approval");
-        person.leaves();
-        if !closed {
-            return Err("a person's no was not seen".to_owned());
-        }
+    }
+    if !file.exists() {
+        return Err("what was allowed was not done".to_owned());
     }
     let words = "words to an agent that asks";
     if !until(SOON, || world.other_end.times(words) > 0) {
         return Err("the message that waited did not come".to_owned());
     }
     match world.other_end.times(words) {
-        1 if from_outside => Ok("allowed from outside; what waited has come once".to_owned()),
-        1 => Ok("denied in its own terminal, the only way; what waited has come once".to_owned()),
+        1 => Ok("allowed by command; what waited has come once".to_owned()),
         count => Err(format!("the message that waited came {count} times")),
     }
 }

@@ -11,6 +11,9 @@ use crate::ui::Ui;
 ///
 /// The first answer counts, here or in the agent's own terminal. Exits 0 when the agent's program has taken it, 4 when
 /// it does not go on yet, 1 when the question is closed. Agents may not do this.
+///
+/// Gemini and Copilot take an answer in their own dialog only: its key is pressed once the screen shows that very
+/// question and nobody is at the terminal; else 1 (`not_on_screen`), and the question stays open.
 #[derive(Debug, clap::Args)]
 #[command(
     group(clap::ArgGroup::new("answer").required(true).args(["allow", "deny"])),
@@ -30,7 +33,7 @@ pub(crate) struct ApproveArgs {
     /// Do not let it run
     #[arg(long)]
     deny: bool,
-    /// Tell the agent why not
+    /// Tell the agent why not, with the answer or, where that takes no words, as a message
     #[arg(long, value_name = "TEXT", requires = "deny")]
     message: Option<String>,
 }

@@ -54,6 +54,7 @@ impl Core {
                 self.lay_answer(&at, id);
                 Ok(())
             }
+            Action::AnswerByKey(at, id) => self.answer_by_key(&at, id),
             Action::LimitOver(at) => self.limit_over(&at),
             Action::Tell(key) => self.tell(&key),
             Action::StopServer => self.stop_server(),

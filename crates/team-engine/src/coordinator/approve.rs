@@ -1,9 +1,10 @@
 //! Permission questions: which of them a rule answers, and how an answer gets to the program.
 //!
-//! An answer is prepared, decided in the log, and then laid where the program's side waits for it. Whether it counted is
-//! for the program to say: its record closes the question.
+//! An answer is prepared, decided in the log, and then laid where the program's side waits for it, or pressed as a key
+//! (`press.rs`). Whether it counted is for the program to say: its record closes the question.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use team_model::{ANSWERED, ActivityKind};
 use team_model::{Approval, By, Decision, Event, IN_PANE, RequestId, Seat, TurnOutcome};
@@ -21,10 +22,17 @@ use crate::workspace::Workspace;
 const OWN_AT_MOST: u32 = 20;
 
 /// What is to be done about a seat's questions.
-pub(super) fn questions(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen) {
+pub(super) fn questions(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen, now: Duration) {
     for (id, open) in seat.approvals.iter().filter(|(_, it)| it.key.is_some()) {
         let action = match &open.answering {
             None if !look.weighed.contains(id) => Action::Weigh(at.clone(), *id),
+            Some(_) if open.by_keys => match look.pressing.get(id).map(|it| it.due).filter(|it| now < *it) {
+                Some(due) => {
+                    plan.at(due);
+                    continue;
+                }
+                None => Action::AnswerByKey(at.clone(), *id),
+            },
             Some(_) if !look.laid.contains(id) => Action::LayAnswer(at.clone(), *id),
             _ => continue,
         };
@@ -33,7 +41,11 @@ pub(super) fn questions(plan: &mut Plan, at: &SeatKey, seat: &Seat, look: &Seen)
 }
 
 impl Core {
-    fn question(&self, at: &SeatKey, id: RequestId) -> Option<(PathBuf, &Seat, &Approval, String)> {
+    pub(super) fn question(
+        &self,
+        at: &SeatKey,
+        id: RequestId,
+    ) -> Option<(PathBuf, &Seat, &Approval, String)> {
         let seat = self.store.state.teams.get(&at.0)?.seats.get(&at.1)?;
         let open = seat.approvals.get(&id)?;
         let key = open.key.clone().filter(|it| answers::is_key(it))?;
@@ -88,13 +100,20 @@ impl Core {
         let (events, to) = decide::answer_approval(&self.store.state, command)?;
         let at = (command.team.clone(), to.agent.clone());
         if events.is_empty() {
-            self.lay_answer(&at, command.request);
+            if !to.by_keys {
+                self.lay_answer(&at, command.request);
+            }
             return Ok(());
         }
         let dir = self.workspace.seat_dir(at.0.as_str(), at.1.as_str());
         self.is_as_asked(&at, command.request, &to.key)?;
-        let answer = Answer { decision: command.decision, message: command.message.clone() };
-        answers::stage(&dir, &to.key, &answer)?;
+        if to.by_keys && answers::asked(&dir, &to.key).is_none() {
+            return Err(decide::only_in_terminal(command, &at.1).into());
+        }
+        if !to.by_keys {
+            let answer = Answer { decision: command.decision, message: command.message.clone() };
+            answers::stage(&dir, &to.key, &answer)?;
+        }
         self.fail.pass("answer", "before")?;
         let epoch = self.epoch();
         self.store.decide(self.clock.now(), by, Some(&at.0), |state| {
@@ -104,7 +123,13 @@ impl Core {
             decide::answer_approval(state, command)
         })?;
         self.fail.pass("answer", "orphan")?;
-        self.lay_answer(&at, command.request);
+        if to.by_keys {
+            if let Some(look) = self.seen.seats.get_mut(&at) {
+                look.pressing.remove(&command.request);
+            }
+        } else {
+            self.lay_answer(&at, command.request);
+        }
         self.fail.pass("answer", "after")?;
         Ok(())
     }
@@ -146,6 +171,7 @@ pub(super) fn end_questions(workspace: &Workspace, at: &SeatKey, seat: &Seat, lo
         return;
     }
     let dir = workspace.seat_dir(at.0.as_str(), at.1.as_str());
+    look.pressing.retain(|id, _| seat.approvals.contains_key(id));
     look.questions.retain(|id, key| {
         let open = seat.approvals.contains_key(id);
         if !open {

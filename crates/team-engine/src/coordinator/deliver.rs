@@ -170,7 +170,7 @@ impl Core {
     }
 
     /// Says whether an attached client is able to type.
-    fn may_be_typed_into(&mut self, pane: Option<Pane>) -> Result<bool, EngineError> {
+    pub(super) fn may_be_typed_into(&mut self, pane: Option<Pane>) -> Result<bool, EngineError> {
         let panes = self.terminal.panes()?;
         Ok(panes.iter().any(|it| Some(it.pane) == pane && it.viewers.can_type > 0))
     }

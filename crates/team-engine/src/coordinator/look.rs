@@ -2,7 +2,8 @@
 //!
 //! Knows what a reading of a screen says. Must not conclude from it that a program is idle.
 
-use team_model::{ActivityKind, Event, Proof};
+use chrono::TimeDelta;
+use team_model::{ActivityKind, Approval, Event, OFF_SCREEN, Proof};
 use team_provider::{Composer, DialogKind};
 
 use super::act::moved_on;
@@ -10,6 +11,9 @@ use super::core::Core;
 use super::plan::SeatKey;
 use crate::error::EngineError;
 use crate::screen;
+
+/// How long a dialog may take to be drawn once its question was told.
+const DRAWN: TimeDelta = TimeDelta::seconds(3);
 
 impl Core {
     /// A dialog that the program does not tell of stops its turn, or a question of its is gone.
@@ -27,6 +31,9 @@ impl Core {
         let reading = provider.read_screen(&screen::read(&shown));
         let has_box = matches!(reading.composer, Composer::Empty | Composer::Holds(_));
         let kind = seat.activity.kind;
+        // A question is told before its dialog is drawn, and an answer by a key looks after its own.
+        let drawn = self.clock.now() - DRAWN;
+        let was_shown = |it: &Approval| it.answering.is_none() && it.since.is_none_or(|since| since < drawn);
         let observed = |activity, record: String, reason| Event::ActivityObserved {
             spawn,
             activity,
@@ -39,12 +46,9 @@ impl Core {
             Some(it) if it.kind == DialogKind::Limit && kind != ActivityKind::Limited => {
                 observed(ActivityKind::Limited, it.name.clone(), Some(it.name))
             }
-            None if has_box && !seat.approvals.is_empty() => Event::ApprovalClosed {
-                spawn,
-                request: None,
-                key: None,
-                how: "its question is no longer on the screen".to_owned(),
-            },
+            None if has_box && !seat.approvals.is_empty() && seat.approvals.values().all(was_shown) => {
+                Event::ApprovalClosed { spawn, request: None, key: None, how: OFF_SCREEN.to_owned() }
+            }
             None if has_box && kind == ActivityKind::Limited => {
                 observed(ActivityKind::Working, "the dialog is closed".to_owned(), None)
             }

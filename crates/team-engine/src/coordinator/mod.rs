@@ -14,6 +14,7 @@ mod inbox;
 mod leader;
 mod look;
 mod plan;
+mod press;
 mod records;
 mod seen;
 mod socket;

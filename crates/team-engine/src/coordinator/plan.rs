@@ -79,6 +79,8 @@ pub enum Action {
     Weigh(SeatKey, RequestId),
     /// Lay an answer that was decided where the program's side waits for it.
     LayAnswer(SeatKey, RequestId),
+    /// Take the next step of an answer that is given by a key in the program's own dialog.
+    AnswerByKey(SeatKey, RequestId),
     /// Record that a provider's limit has ended.
     LimitOver(SeatKey),
     /// Tell the leader in its pane.
@@ -99,7 +101,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn at(&mut self, time: Duration) {
+    pub(super) fn at(&mut self, time: Duration) {
         self.wake = Some(self.wake.map_or(time, |it| it.min(time)));
     }
 }
@@ -145,7 +147,7 @@ pub fn plan(state: &State, seen: &Observed, now: Duration) -> Plan {
                 continue;
             }
             if seat.state.is_live() {
-                questions(&mut plan, &at, seat, look);
+                questions(&mut plan, &at, seat, look, now);
             }
             if limit(&mut plan, &at, seat, look, now) {
                 continue;

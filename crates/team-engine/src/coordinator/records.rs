@@ -422,6 +422,14 @@ fn transcript_event(
     }
 }
 
+impl Core {
+    /// The last lines of what a seat's program has written.
+    pub(super) fn transcript_end(&self, at: &SeatKey) -> Option<String> {
+        let mut files = self.records.seats.get(at)?.files.iter();
+        crate::hook::tail_of(&files.find(|it| it.kind == RecordKind::Transcript)?.path)
+    }
+}
+
 /// Where the messages of a bell lie.
 pub(super) fn inbox_of(core: &Core, at: &SeatKey) -> Option<(PathBuf, PathBuf)> {
     let spawn = core.store.state.teams.get(&at.0)?.seats.get(&at.1)?.spawn.as_ref()?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use team_model::{AgentName, HoldReason, MessageId, RequestId, SpawnId, TeamKey};
 
+use super::press::Pressing;
+
 /// A seat of a team.
 pub type SeatKey = (TeamKey, AgentName);
 
@@ -62,6 +64,8 @@ pub struct Seen {
     pub weighed: BTreeSet<RequestId>,
     /// Questions whose answer was laid.
     pub laid: BTreeSet<RequestId>,
+    /// Answers that are given by a key.
+    pub pressing: BTreeMap<RequestId, Pressing>,
     /// How its provider wants to be typed into.
     pub typing: TypingTimes,
     /// Whether only its screen shows that a dialog stops its turn.

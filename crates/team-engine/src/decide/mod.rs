@@ -10,6 +10,7 @@ mod result;
 mod team;
 
 pub use again::{AgainCommand, send_again};
+pub(crate) use approval::only_in_terminal;
 pub use approval::{AnswerCommand, AnswerTo, answer_approval};
 pub use message::{
     Address, PriorMessage, SendCommand, SendOutcome, Sender, SentMessage, accept_message, near_names,

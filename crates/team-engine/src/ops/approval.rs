@@ -14,6 +14,8 @@ use crate::error::EngineError;
 
 /// How long an answer may take to show its effect.
 const EFFECT: Duration = Duration::from_secs(5);
+/// The same, where a key is pressed once its dialog shows, and looked after.
+const PRESSED: Duration = Duration::from_secs(20);
 /// The most characters of what a model is told with an answer.
 const LONGEST: usize = 2000;
 
@@ -120,9 +122,19 @@ impl Engine {
             message,
         };
         self.ask(&asked)?;
-        let limit = self.clock.elapsed() + EFFECT;
+        let by_keys = {
+            let seat = self.team_state(&key)?.seats.get(&agent);
+            seat.and_then(|it| it.approvals.get(&id)).is_some_and(|it| it.by_keys)
+        };
+        let limit = self.clock.elapsed() + if by_keys { PRESSED } else { EFFECT };
+        let mut not_given = None;
         let how = self.follow_until(limit, |state| {
             let seat = state.teams.get(&key).and_then(|it| it.seats.get(&agent));
+            let open = seat.and_then(|it| it.approvals.get(&id)).filter(|it| it.answering.is_none());
+            not_given = open.and_then(|it| it.not_given.clone());
+            if not_given.is_some() {
+                return Some(String::new());
+            }
             let closed = seat.map(|it| it.closed_questions.iter().find(|(closed, _)| *closed == id));
             match closed {
                 Some(Some((_, how))) => Some(how.clone()),
@@ -130,6 +142,14 @@ impl Engine {
                 None => Some("the agent is gone".to_owned()),
             }
         })?;
+        if let Some(it) = not_given {
+            let code = if it.pressed { "not_taken" } else { "not_on_screen" };
+            let message = format!("question {id} of `{agent}` is not answered: {}", it.why);
+            let attach = decide::command_for(&format!("attach {agent} --type"), &key);
+            return Err(Refusal::new(code, message)
+                .with_hint(format!("run `{attach}` to answer it there"))
+                .into());
+        }
         let Some(how) = how else {
             return Err(EngineError::NotYet {
                 message: format!("the answer to {id} is given, and `{agent}` does not go on yet"),

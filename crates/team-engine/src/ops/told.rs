@@ -77,6 +77,11 @@ pub(super) fn words(event: &Event) -> String {
             }
         }
         Event::ApprovalRequested { tool, .. } => format!("asks permission for {tool}"),
+        Event::ApprovalPressing { refused: true, .. } => {
+            "the screen had changed: no key was pressed".to_owned()
+        }
+        Event::ApprovalPressing { .. } => "the key of the answer is pressed".to_owned(),
+        Event::ApprovalNotGiven { why, .. } => format!("the answer did not reach it: {why}"),
         Event::ApprovalClosed { how, .. } => format!("the permission question is closed: {how}"),
         Event::ProviderClassifyUnsupported { reason, .. } => {
             format!("its screen is not understood: {reason}")

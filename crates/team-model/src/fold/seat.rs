@@ -4,12 +4,12 @@ use chrono::{DateTime, Utc};
 
 use super::At;
 use crate::state::{
-    Activity, Answering, Approval, EXITED, IN_PANE, ReceiptStep, Seat, SeatState, Session, TURN_ENDED, Team,
-    Turn,
+    ANSWERED, Activity, Answering, Approval, EXITED, IN_PANE, NotGiven, ReceiptStep, Seat, SeatState,
+    Session, TURN_ENDED, Team, Turn,
 };
 use crate::{
-    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId, SessionId,
-    TurnOutcome,
+    ActivityKind, AgentName, Cause, Decision, Event, MessageId, NoticeCause, Proof, ReadyFact, RequestId,
+    SessionId, TurnOutcome,
 };
 
 /// How many closed questions a seat remembers, so that who comes late is told how they ended.
@@ -106,6 +106,13 @@ impl Team {
                 }
                 // A turn goes on only once its questions are answered, and a person stops it where they are asked.
                 let how = if *outcome == TurnOutcome::Error { TURN_ENDED } else { IN_PANE };
+                let by_key = |it: &Approval| match outcome {
+                    TurnOutcome::Answer => it.pressed().is_some(),
+                    // A no that is pressed stops the turn, too.
+                    TurnOutcome::Interrupted => it.pressed() == Some(Decision::Deny),
+                    TurnOutcome::Error => false,
+                };
+                seat.close_questions(|_, it| by_key(it), ANSWERED);
                 seat.close_questions(|_, _| true, how);
                 if *outcome == TurnOutcome::Answer {
                     seat.limit_told = None;
@@ -136,6 +143,7 @@ impl Team {
                     seat.activity =
                         Activity { until: *until, ..at.activity(*activity, reason.as_deref(), Some(proof)) };
                     if matches!(activity, ActivityKind::Idle | ActivityKind::Working) {
+                        seat.close_questions(|_, it| it.pressed().is_some(), ANSWERED);
                         seat.close_questions(|_, _| true, IN_PANE);
                     }
                     if *activity == ActivityKind::Limited {
@@ -144,17 +152,43 @@ impl Team {
                 }
                 seat.ready(at);
             }
-            Event::ApprovalRequested { tool, key, proof, .. } => {
-                let asking =
-                    Approval { tool: tool.clone(), since: Some(at.ts), key: key.clone(), answering: None };
+            Event::ApprovalRequested { tool, key, by_keys, proof, .. } => {
+                let asking = Approval {
+                    tool: tool.clone(),
+                    since: Some(at.ts),
+                    key: key.clone(),
+                    by_keys: *by_keys,
+                    answering: None,
+                    not_given: None,
+                };
                 seat.approvals.insert(RequestId(at.seq), asking);
                 seat.activity = at.activity(ActivityKind::AwaitingApproval, Some(tool), Some(proof));
                 asked = true;
             }
-            Event::ApprovalAnswering { request, decision, by, .. } => {
+            Event::ApprovalAnswering { request, decision, by, message_id, .. } => {
                 if let Some(open) = seat.approvals.get_mut(request).filter(|it| it.answering.is_none()) {
-                    open.answering = Some(Answering { decision: *decision, by: by.clone() });
+                    open.answering = Some(Answering {
+                        decision: *decision,
+                        by: by.clone(),
+                        message: message_id.clone(),
+                        pressed: false,
+                    });
+                    open.not_given = None;
                     seat.own_allowed += u32::from(by == "own_tool");
+                }
+            }
+            Event::ApprovalPressing { request, attempt, refused, .. } => {
+                if let Some(given) = seat.approvals.get_mut(request).and_then(|it| it.answering.as_mut()) {
+                    // A second try that was not made takes nothing from the first.
+                    given.pressed = *attempt > 1 || !refused;
+                }
+            }
+            Event::ApprovalNotGiven { request, why, pressed, .. } => {
+                if let Some(open) = seat.approvals.get_mut(request).filter(|it| it.answering.is_some()) {
+                    open.answering = None;
+                    open.not_given = Some(NotGiven { why: why.clone(), pressed: *pressed });
+                    // It is for a person again.
+                    asked = true;
                 }
             }
             Event::ApprovalClosed { request, key, how, .. } => {

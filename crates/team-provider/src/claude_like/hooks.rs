@@ -17,7 +17,7 @@ const SUMMARY_MAX: usize = 4096;
 pub(crate) const DRAIN: &str = "drain";
 
 /// The event at which the program asks for permission.
-const ASKS: &str = "PermissionRequest";
+pub(crate) const ASKS: &str = "PermissionRequest";
 
 /// What the model is told where a no comes without words.
 const DENIED: &str = "A person has denied this.";

@@ -2,11 +2,12 @@
 //!
 //! Knows one record at a time. Must not remember the one before.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{ActivityKind, Fact, HookSession, TurnOutcome};
 use crate::lines;
+use crate::screen::Question;
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -60,21 +61,80 @@ pub(super) fn hook(event: &str, stdin: &Value) -> Vec<Fact> {
     }
 }
 
+/// Says whether a call tells that the program's dialog asks for permission.
+pub(super) fn is_question(event: &str, stdin: &Value) -> bool {
+    event == "notification" && text(stdin, "notification_type").as_deref() == Some(PERMISSION)
+}
+
+/// The kind of notification that says so.
+const PERMISSION: &str = "permission_prompt";
+
+/// How the program begins to say what it asks for; the tool, and the key of its input that holds the rest.
+const SAID: &[(&str, &str, &str)] = &[
+    ("Run command: ", "bash", "command"),
+    ("Edit file: ", "edit", "path"),
+    ("Path permission needed: ", "path", "path"),
+];
+
 /// Reads a question that is on the screen.
 fn notification(stdin: &Value, native_id: Option<String>) -> Vec<Fact> {
-    let tool = match text(stdin, "notification_type").as_deref() {
-        Some("permission_prompt") => "permission",
-        Some("elicitation_dialog") => "question",
+    let said = text(stdin, "message").unwrap_or_default();
+    let (tool, input, choices) = match text(stdin, "notification_type").as_deref() {
+        Some(PERMISSION) => {
+            let known =
+                SAID.iter().find_map(|(begins, tool, key)| Some((*tool, *key, said.strip_prefix(begins)?)));
+            let (tool, input) = match known {
+                Some((tool, key, rest)) => (tool, json!({ key: rest }).to_string()),
+                None => ("permission", said),
+            };
+            (tool, input, vec!["allow".to_owned(), "deny".to_owned()])
+        }
+        Some("elicitation_dialog") => ("question", said, Vec::new()),
         _ => return Vec::new(),
     };
-    let choices = if tool == "permission" { vec!["allow".to_owned(), "deny".to_owned()] } else { Vec::new() };
     vec![Fact::ApprovalRequested {
         native_id,
         tool: tool.to_owned(),
-        input_summary: cut(&text(stdin, "message").unwrap_or_default(), SUMMARY_MAX),
+        input_summary: cut(&input, SUMMARY_MAX),
         choices,
         tool_use_id: None,
     }]
+}
+
+/// Says whether the question on the screen is the one that was told: the whole command, or the file.
+pub(super) fn is_about(shown: &Question, tool: &str, input: &str) -> bool {
+    let asked: Value = serde_json::from_str(input).unwrap_or_default();
+    match tool {
+        "bash" => asked["command"].as_str().is_some_and(|it| shown.boxes(it)),
+        "path" => asked["path"].as_str().is_some_and(|it| shown.boxes(it)),
+        "edit" => asked["path"].as_str().filter(|it| !it.is_empty()).is_some_and(|path| {
+            let asks = format!(" {path}?");
+            shown.text.lines().any(|it| it.ends_with(&asks))
+        }),
+        // A label, and what it is about.
+        _ => input.split_once(": ").is_some_and(|(_, it)| shown.names(it)),
+    }
+}
+
+/// Says whether the record of events holds a request for this that was not completed.
+pub(super) fn asks(record: &str, tool: &str, input: &str) -> bool {
+    let asked: Value = serde_json::from_str(input).unwrap_or_default();
+    let mut open: Vec<(String, Value)> = Vec::new();
+    for line in record.lines() {
+        let Ok(mut line) = serde_json::from_str::<Value>(line) else { continue };
+        let Some(id) = text(&line["data"], "requestId") else { continue };
+        match line["type"].as_str() {
+            Some("permission.requested") => open.push((id, line["data"].take())),
+            Some("permission.completed") => open.retain(|it| it.0 != id),
+            _ => {}
+        }
+    }
+    let is_it = |data: &Value| match tool {
+        "bash" => data["permissionRequest"]["fullCommandText"] == asked["command"],
+        "path" => data["promptRequest"]["paths"].as_array().is_some_and(|it| it.contains(&asked["path"])),
+        _ => data["permissionRequest"]["kind"] != "shell",
+    };
+    open.iter().any(|(_, it)| is_it(it))
 }
 
 fn is_steering(data: &Value) -> bool {

@@ -19,7 +19,7 @@ use crate::claude_like::start::{PRIVATE, is_uuid, pretty};
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
 use crate::provider::{Capabilities, Program, Provider, ToolNames};
-use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
+use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext, Start};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{self, Versions};
@@ -250,6 +250,18 @@ impl Provider for Gemini {
 
     fn read_screen(&self, screen: &Screen) -> ScreenReading {
         RULES.read(screen)
+    }
+
+    fn answered_by_keys(&self, event: &str, stdin: &Value) -> bool {
+        records::is_question(event, stdin)
+    }
+
+    fn read_question(&self, screen: &Screen) -> Option<Question> {
+        RULES.question(screen)
+    }
+
+    fn is_about(&self, shown: &Question, tool: &str, input: &str) -> bool {
+        records::is_about(shown, tool, input)
     }
 
     fn dialogs(&self) -> &'static [DialogRule] {

@@ -5,9 +5,11 @@
 use serde_json::{Value, json};
 
 use super::forgotten;
+use crate::claude_like::SERVER;
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{Fact, TurnOutcome};
 use crate::lines;
+use crate::screen::{Question, kept};
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -37,12 +39,18 @@ pub(super) fn hook(event: &str, stdin: &Value) -> Vec<Fact> {
             outcome: TurnOutcome::Unstated,
             text: text(stdin, "prompt_response"),
         }],
-        "Notification" if text(stdin, "notification_type").as_deref() == Some("ToolPermission") => {
-            vec![permission(stdin, native_id)]
-        }
+        _ if is_question(event, stdin) => vec![permission(stdin, native_id)],
         _ => Vec::new(),
     }
 }
+
+/// Says whether a call tells that the program's dialog asks for permission.
+pub(super) fn is_question(event: &str, stdin: &Value) -> bool {
+    event == "Notification" && text(stdin, "notification_type").as_deref() == Some("ToolPermission")
+}
+
+/// The tool that runs a command.
+const SHELL: &str = "run_shell_command";
 
 /// Reads a question for permission.
 fn permission(stdin: &Value, native_id: Option<String>) -> Fact {
@@ -50,8 +58,8 @@ fn permission(stdin: &Value, native_id: Option<String>) -> Fact {
     let asked: serde_json::Map<String, Value> =
         ASKED.iter().filter_map(|key| Some(((*key).to_owned(), details.get(*key)?.clone()))).collect();
     let tool = match text(details, "type").as_deref() {
-        Some("exec") => "run_shell_command".to_owned(),
-        Some("mcp") => text(details, "toolName").unwrap_or_default(),
+        Some("exec") => SHELL.to_owned(),
+        Some("mcp") => server_tool(details),
         Some(other) => other.to_owned(),
         None => String::new(),
     };
@@ -61,6 +69,34 @@ fn permission(stdin: &Value, native_id: Option<String>) -> Fact {
         input_summary: cut(&json!(asked).to_string(), SUMMARY_MAX),
         choices: vec!["allow".to_owned(), "deny".to_owned()],
         tool_use_id: None,
+    }
+}
+
+/// The name of a server's tool as the model sees it; only our own server's tools may be taken for ours.
+fn server_tool(details: &Value) -> String {
+    let tool = text(details, "toolName").unwrap_or_default();
+    let server = text(details, "serverName").unwrap_or_default();
+    if server == SERVER { format!("mcp_{server}_{tool}") } else { tool }
+}
+
+/// Says whether the question on the screen is the one that was told: the whole command, the file and what is added to
+/// it, the server and its tool. What is shown in part only is not known again.
+pub(super) fn is_about(shown: &Question, tool: &str, input: &str) -> bool {
+    let Ok(asked) = serde_json::from_str::<Value>(input) else { return false };
+    let part = |key: &str| asked[key].as_str();
+    match (tool, part("command"), part("fileName"), part("serverName")) {
+        (SHELL, Some(command), ..) => shown.boxes(command),
+        ("edit", _, Some(file), _) => {
+            let added = part("fileDiff").unwrap_or_default().lines().skip_while(|it| !it.starts_with("@@"));
+            let mut added = added.filter_map(|it| it.strip_prefix('+')).filter(|it| !kept(it).is_empty());
+            shown.names(file) && added.all(|it| shown.names(it))
+        }
+        (_, _, _, Some(server)) => shown.names(server) && part("toolName").is_some_and(|it| shown.names(it)),
+        _ => {
+            let urls: Vec<&str> =
+                asked["urls"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            !urls.is_empty() && urls.iter().all(|it| shown.names(it))
+        }
     }
 }
 

@@ -5,8 +5,11 @@
 //! more. What no rule matches is unknown, never empty.
 
 mod ansi;
+mod question;
 mod rules;
 
+pub(crate) use question::kept;
+pub use question::{AnswerKey, Question};
 pub(crate) use rules::ScreenRules;
 pub use rules::{DialogKind, DialogRule};
 

@@ -11,9 +11,9 @@ use super::{Composer, Dialog, Screen, ScreenReading};
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScreenRules {
     /// How its input box looks.
-    composer: BoxRule,
+    pub(super) composer: BoxRule,
     /// Words below a dialog that say which key closes it.
-    dialog_footers: Vec<String>,
+    pub(super) dialog_footers: Vec<String>,
     /// Its dialogs; the first that matches counts.
     pub(crate) dialogs: Vec<DialogRule>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct ScreenRules {
 /// An input box between two horizontal rules.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BoxRule {
+pub(super) struct BoxRule {
     /// Character that the rules are made of.
     rule: char,
     /// Fewest of them in a row that begin a rule.
@@ -36,7 +36,7 @@ struct BoxRule {
     /// Most lines that may be below the box.
     footer_max: usize,
     /// Marks of a menu's chosen entry; a menu below the box means that Enter is not the box's.
-    menu_marks: Vec<String>,
+    pub(super) menu_marks: Vec<String>,
     /// Beginnings of texts that stand for something longer.
     chips: Vec<String>,
     /// Beginnings of the hints that an empty box may show.
@@ -63,19 +63,26 @@ pub struct DialogRule {
     /// Whether it may come before the first input box.
     #[serde(default)]
     pub at_start: bool,
-    /// Key that says yes once, where one was tried. It is a digit: should the dialog have gone, it becomes a
-    /// harmless draft, which an Enter would not.
+    /// What says yes once, where answering by a key was tried: the whole text of a choice, whose number is pressed. A
+    /// number is a harmless draft should the dialog have gone, which an Enter would not be.
     #[serde(default)]
-    pub allow_key: Option<String>,
-    /// Key that says no; it may end the turn, too.
+    pub allow: Option<String>,
+    /// What says no, in the same way, or `Escape`; it may end the turn, too.
     #[serde(default)]
-    pub deny_key: Option<String>,
+    pub deny: Option<String>,
+    /// The choice that is marked when it opens; another one is there because somebody has moved to it.
+    #[serde(default = "first")]
+    pub opens_at: u8,
     /// What answers it before it is shown, for people.
     #[serde(default)]
     pub answered_by: Option<String>,
     /// What a person can do about it.
     #[serde(default)]
     pub next: Option<String>,
+}
+
+fn first() -> u8 {
+    1
 }
 
 /// What a dialog is about.
@@ -228,7 +235,7 @@ impl BoxRule {
     }
 
     /// Says whether a line is a rule, with or without a title on it.
-    fn is_rule(&self, line: &str) -> bool {
+    pub(super) fn is_rule(&self, line: &str) -> bool {
         let start = line.chars().take_while(|c| *c == self.rule).count();
         let all = line.chars().count();
         let drawn = line.chars().filter(|c| *c == self.rule).count();

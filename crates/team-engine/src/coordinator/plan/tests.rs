@@ -264,6 +264,7 @@ impl World {
             Action::Prove(at) => format!("prove {}", seat(at)),
             Action::Weigh(at, id) => format!("weigh {id} of {}", seat(at)),
             Action::LayAnswer(at, id) => format!("lay the answer to {id} for {}", seat(at)),
+            Action::AnswerByKey(at, id) => format!("press the answer to {id} for {}", seat(at)),
             Action::LimitOver(at) => format!("limit of {} over", seat(at)),
             Action::Tell(it) => format!("tell {it}"),
             Action::StopServer => "stop server".to_owned(),

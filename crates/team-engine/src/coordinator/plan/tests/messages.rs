@@ -116,6 +116,7 @@ fn a_message_waits_and_the_log_says_for_what() {
                 input: None,
                 choices: Vec::new(),
                 key: None,
+                by_keys: false,
                 proof,
             });
             it.message(&["a"]);

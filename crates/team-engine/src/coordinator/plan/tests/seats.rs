@@ -314,7 +314,15 @@ fn a_question_is_compared_with_the_rules_once_and_an_answer_is_laid_once() {
     let asking = |it: &mut World, key: Option<&str>| {
         let spawn = it.idle_by("a", Channel::Bell);
         let (tool, key, proof) = ("Bash".to_owned(), key.map(str::to_owned), proof());
-        it.log(Event::ApprovalRequested { spawn, tool, input: None, choices: Vec::new(), key, proof });
+        it.log(Event::ApprovalRequested {
+            spawn,
+            tool,
+            input: None,
+            choices: Vec::new(),
+            key,
+            by_keys: false,
+            proof,
+        });
         (spawn, RequestId(it.state.seq))
     };
     check(|it| _ = asking(it, None), "");
@@ -338,7 +346,15 @@ fn a_question_is_compared_with_the_rules_once_and_an_answer_is_laid_once() {
     let answered = |it: &mut World| {
         let (spawn, request) = asking(it, Some("k"));
         let (decision, by) = (Decision::Allow, "person".to_owned());
-        it.log(Event::ApprovalAnswering { spawn, request, decision, by, pattern: None, message: None });
+        it.log(Event::ApprovalAnswering {
+            spawn,
+            request,
+            decision,
+            by,
+            pattern: None,
+            message: None,
+            message_id: None,
+        });
         request
     };
     check(|it| _ = answered(it), "lay the answer to q-9 for a");
@@ -346,6 +362,75 @@ fn a_question_is_compared_with_the_rules_once_and_an_answer_is_laid_once() {
         |it| {
             let request = answered(it);
             it.look("a").laid.insert(request);
+        },
+        "",
+    );
+}
+
+#[test]
+fn an_answer_by_a_key_is_looked_after_until_its_question_is_closed() {
+    let asking = |it: &mut World, answered: bool| {
+        let spawn = it.idle_by("a", Channel::Bell);
+        let (tool, key, by_keys, proof) = ("Bash".to_owned(), Some("k".to_owned()), true, proof());
+        it.log(Event::ApprovalRequested {
+            spawn,
+            tool,
+            input: None,
+            choices: Vec::new(),
+            key,
+            by_keys,
+            proof,
+        });
+        let request = RequestId(it.state.seq);
+        it.look("a").weighed.insert(request);
+        let (decision, by, pattern) = (Decision::Allow, "person".to_owned(), None);
+        if answered {
+            it.log(Event::ApprovalAnswering {
+                spawn,
+                request,
+                decision,
+                by,
+                pattern,
+                message: None,
+                message_id: None,
+            });
+        }
+        (spawn, request)
+    };
+    check(|it| _ = asking(it, false), "");
+    // Whoever comes after a crash goes on with what the log holds.
+    check(|it| _ = asking(it, true), "press the answer to q-9 for a");
+    let due = |it: &mut World, request, due| {
+        let pressing = crate::coordinator::press::Pressing { due: ms(due), ..Default::default() };
+        it.look("a").pressing.insert(request, pressing);
+    };
+    check(
+        |it| {
+            let (_, request) = asking(it, true);
+            due(it, request, NOW + 100);
+        },
+        "@100",
+    );
+    check(
+        |it| {
+            let (_, request) = asking(it, true);
+            due(it, request, NOW);
+        },
+        "press the answer to q-9 for a",
+    );
+    // What could not be given is not given by itself a second time, and the leader hears of it.
+    check(
+        |it| {
+            let (spawn, request) = asking(it, true);
+            it.log(Event::ApprovalNotGiven { spawn, request, why: "x".to_owned(), pressed: true });
+            it.seen.leader_ready.push(key());
+        },
+        "tell current",
+    );
+    check(
+        |it| {
+            let (spawn, request) = asking(it, true);
+            it.log(Event::ApprovalClosed { spawn, request: Some(request), key: None, how: "x".to_owned() });
         },
         "",
     );
