@@ -136,6 +136,7 @@ impl Agent {
             let Some(turn) = &mut self.turn else {
                 let Some(next) = self.queue.pop_front() else { return };
                 self.transcript.queue("dequeue", None);
+                self.taken(&next);
                 self.start_turn(next, true);
                 continue;
             };
@@ -206,7 +207,8 @@ impl Agent {
                 self.view.say(&format!("● {text}"));
                 let batch = self.fire(Moment::Failed, json!({"error": kind, "last_assistant_message": text}));
                 self.wait_for_hooks(batch);
-                let shows = kind == "rate_limit" && !self.manners.asks_at_limit;
+                let shows =
+                    kind == "rate_limit" && self.manners.dialog_at_limit && !self.manners.asks_at_limit;
                 if let Some(turn) = self.turn.as_mut().filter(|_| shows) {
                     turn.limit = Some(text);
                 }
@@ -333,7 +335,7 @@ impl Agent {
     }
 
     /// A person stops the turn.
-    pub(super) fn interrupt(&mut self, for_tool: bool) {
+    pub(super) fn interrupt(&mut self, for_tool: bool, gives_back: bool) {
         let Some(turn) = self.turn.take() else { return };
         if let Some(permission) = self.permission.take() {
             self.fire(Moment::PermissionSettled, json!({"allowed": false}));
@@ -354,13 +356,15 @@ impl Agent {
             let text = "The user doesn't want to proceed with this tool use.";
             self.transcript.tool_result(id, tool, text, true);
         }
-        self.transcript.interrupted(for_tool, turn.output);
+        self.transcript.interrupted(for_tool, turn.output || !gives_back);
         if turn.output {
             self.view.say("  ⎿  Interrupted · What should the fake agent do instead?");
-        } else if self.manners.gives_back && self.composer.is_empty() && turn.source != Source::Notification {
+        } else if gives_back && self.composer.is_empty() && turn.source != Source::Notification {
             self.paste(&turn.prompt);
         }
-        if self.manners.gives_back {
+        if self.manners.loses_queue {
+            self.queue.clear();
+        } else if gives_back {
             self.unqueue();
         }
         self.fire(Moment::Interrupted, json!({"prompt": turn.prompt}));

@@ -110,6 +110,7 @@ impl Clothes for Gemini {
             status_file: false,
             asks_at_limit: true,
             ignores_signals: true,
+            ..Manners::default()
         }
     }
 
@@ -325,9 +326,11 @@ fn calls(moment: Moment, fields: &Value, scene: &Scene<'_>) -> Vec<Call> {
         }
         Moment::CompactBegun => ("PreCompress", json!({"trigger": "manual"}), true),
         Moment::SessionEnd => ("SessionEnd", json!({"reason": "exit"}), true),
-        Moment::PermissionSettled | Moment::TurnOver | Moment::FileChanged | Moment::CompactEnded => {
-            return Vec::new();
-        }
+        Moment::PermissionShown
+        | Moment::PermissionSettled
+        | Moment::TurnOver
+        | Moment::FileChanged
+        | Moment::CompactEnded => return Vec::new(),
     };
     let mut input = json!({
         "session_id": scene.session, "transcript_path": scene.transcript, "cwd": scene.cwd,

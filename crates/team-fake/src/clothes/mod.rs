@@ -5,6 +5,7 @@
 //! clothes do not say is as in the built-in agent's own, which has the forms of Claude Code.
 
 mod claude;
+mod copilot;
 mod gemini;
 mod own;
 mod script;
@@ -31,13 +32,14 @@ use crate::transcript;
 pub(crate) type Worn = Rc<dyn Clothes>;
 
 /// The programs that can be played, by the name on the person's `PATH`.
-pub(crate) const NAMES: &[&str] = &["claude", "gemini"];
+pub(crate) const NAMES: &[&str] = &["claude", "copilot", "gemini"];
 
 /// Returns the clothes of this name; without one, the agent's own.
 pub(crate) fn find(name: Option<&str>) -> Option<Worn> {
     Some(match name {
         None => Rc::new(own::Own),
         Some("claude") => Rc::new(claude::Claude),
+        Some("copilot") => Rc::new(copilot::Copilot::default()),
         Some("gemini") => Rc::new(gemini::Gemini),
         Some(_) => return None,
     })
@@ -56,6 +58,8 @@ pub(crate) enum Moment {
     ToolEnded,
     /// Fields `tool_name` and `tool_input`. Hooks may answer it.
     PermissionAsked,
+    /// The question is on the screen; the fields of the asking.
+    PermissionShown,
     /// However it was answered; field `allowed`.
     PermissionSettled,
     /// The turn has its answer, `last_assistant_message`. Hooks may make it go on.
@@ -156,6 +160,11 @@ pub(crate) trait Clothes: fmt::Debug {
         None
     }
 
+    /// The lines that a moment itself leaves in the transcript, before its hooks are called.
+    fn told(&self, _moment: Moment, _fields: &Value, _scene: &Scene<'_>) -> Vec<Value> {
+        Vec::new()
+    }
+
     /// The text that a person gave by this line of a transcript.
     fn said(&self, line: &Value) -> Option<String> {
         transcript::said(line)
@@ -179,6 +188,16 @@ pub(crate) trait Clothes: fmt::Debug {
     /// What stands before the name of a tool of the team's server, as the model sees it.
     fn tool_prefix(&self) -> &'static str {
         "mcp__team_orchestrator__"
+    }
+
+    /// Whether a tool of a server is asked about before it is called.
+    fn asks_to_call(&self) -> bool {
+        false
+    }
+
+    /// Whether the arguments allow a tool without a question.
+    fn allows(&self, _tool: &str) -> bool {
+        false
     }
 
     /// How it behaves at its terminal.
@@ -234,12 +253,22 @@ pub(crate) struct Manners {
     pub(crate) takes_up_after_tools: bool,
     /// An interrupt puts what waits back into the box, and the prompt itself if nothing had come out.
     pub(crate) gives_back: bool,
+    /// Escape stops a turn only when pressed twice within this time, and nothing but Escape gives back.
+    pub(crate) escape_twice: Option<Duration>,
+    /// An interrupt empties the queue without a word.
+    pub(crate) loses_queue: bool,
+    /// Texts from outside wait for the turn's end, whatever is taken up before.
+    pub(crate) outside_waits: bool,
+    /// A tab of a sent text becomes four spaces.
+    pub(crate) tabs_to_spaces: bool,
     /// A line that starts with `!` is a shell's.
     pub(crate) shell_mode: bool,
     /// It keeps a file with its live state beside its records.
     pub(crate) status_file: bool,
     /// A usage limit is a question first, 1 to go on and 2 to stop; the turn fails by the answer.
     pub(crate) asks_at_limit: bool,
+    /// A turn that failed at a usage limit is followed by a dialog.
+    pub(crate) dialog_at_limit: bool,
     /// HUP, TERM and INT do nothing.
     pub(crate) ignores_signals: bool,
 }
@@ -250,9 +279,14 @@ impl Default for Manners {
             eat_enter: Duration::ZERO,
             takes_up_after_tools: true,
             gives_back: true,
+            escape_twice: None,
+            loses_queue: false,
+            outside_waits: false,
+            tabs_to_spaces: false,
             shell_mode: true,
             status_file: true,
             asks_at_limit: false,
+            dialog_at_limit: true,
             ignores_signals: false,
         }
     }
