@@ -69,6 +69,8 @@ pub(crate) struct Dialog {
     highlighted: usize,
     /// The number of the choice that means no.
     no: Option<usize>,
+    /// The number that only moves to its choice.
+    moving: Option<usize>,
     style: Style,
 }
 
@@ -164,6 +166,7 @@ impl Dialog {
                 Kind::Permission => Some(3),
                 _ => None,
             },
+            moving: None,
             style: Style { mark: '❯', framed: false },
         }
     }
@@ -178,13 +181,19 @@ impl Dialog {
         style: Style,
     ) -> Self {
         let heading = heading.to_owned();
-        Self { kind, heading, body, boxed: None, choices, hint: "", highlighted: 0, no, style }
+        Self { kind, heading, body, boxed: None, choices, hint: "", highlighted: 0, no, moving: None, style }
     }
 
     /// The same with what it is about in a box, and a hint below the choices.
     pub(crate) fn boxing(mut self, text: &str, hint: &'static str) -> Self {
         self.boxed = Some(text.to_owned());
         self.hint = hint;
+        self
+    }
+
+    /// The same where one number only moves to its choice.
+    pub(crate) fn moving(mut self, number: usize) -> Self {
+        self.moving = Some(number);
         self
     }
 
@@ -197,7 +206,10 @@ impl Dialog {
             Event::Enter => return self.pick(self.highlighted),
             Event::Char(char) => {
                 let digit = char.to_digit(10).and_then(|it| usize::try_from(it).ok())?;
-                return self.pick(digit.checked_sub(1)?);
+                if self.moving != Some(digit) {
+                    return self.pick(digit.checked_sub(1)?);
+                }
+                self.highlighted = digit.saturating_sub(1);
             }
             Event::Escape | Event::CtrlC => return Some(Answer::Refused),
             _ => {}

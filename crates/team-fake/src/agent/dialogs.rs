@@ -150,7 +150,7 @@ impl Agent {
             self.clothes.picked(kind, *number, self.home.records(), &self.cwd);
         }
         match kind {
-            Kind::Permission if refused => self.interrupt(true, self.gives_back(true)),
+            Kind::Permission if refused => self.interrupt(true, false),
             Kind::Permission => self.settle_permission("", true),
             Kind::Limit if self.manners.asks_at_limit && answer.is(1) => self.try_again_at_limit(),
             _ if refused && self.phase == Phase::Starting && kind.refusal_ends() => self.end(1, "other"),

@@ -74,7 +74,7 @@ impl Agent {
             Event::CtrlU => self.composer.clear_line(),
             Event::CtrlS => self.stash(),
             Event::CtrlC if !self.composer.is_empty() => self.composer.clear(),
-            Event::CtrlC if self.turn.is_some() => self.interrupt(false, self.gives_back(false)),
+            Event::CtrlC if self.turn.is_some() => self.interrupt(false, false),
             Event::CtrlC | Event::CtrlD => {
                 if self.composer.is_empty() {
                     self.quit_key(now);
@@ -115,17 +115,12 @@ impl Agent {
             self.last_escape = Some(now);
         } else if self.turn.is_some() {
             self.last_escape = None;
-            self.interrupt(false, self.gives_back(true));
+            self.interrupt(false, true);
         } else if self.last_escape.take().is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
             self.composer.clear();
         } else {
             self.last_escape = Some(now);
         }
-    }
-
-    /// Whether an interrupt by this key gives texts back.
-    pub(super) fn gives_back(&self, by_escape: bool) -> bool {
-        self.manners.gives_back && (by_escape || self.manners.escape_twice.is_none())
     }
 
     fn stash(&mut self) {

@@ -327,16 +327,20 @@ impl Agent {
     fn end_turn(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         self.transcript.turn_over(turn.started.elapsed().as_millis(), turn.stop_hooks);
-        self.fire(Moment::TurnOver, json!({}));
+        self.fire(Moment::TurnOver, json!({"waiting": self.queue.len()}));
         if let Some(text) = turn.limit {
             self.show(self.clothes.dialog(Kind::Limit, &text));
         }
         self.write_status();
     }
 
-    /// A person stops the turn.
-    pub(super) fn interrupt(&mut self, for_tool: bool, gives_back: bool) {
+    /// A person stops the turn, by Escape or in another way.
+    pub(super) fn interrupt(&mut self, for_tool: bool, by_escape: bool) {
         let Some(turn) = self.turn.take() else { return };
+        let gives_back = self.manners.gives_back
+            // What came from outside was never in the box.
+            && turn.source != Source::Outside
+            && (self.manners.escape_twice.is_none() || by_escape && self.queue.is_empty());
         if let Some(permission) = self.permission.take() {
             self.fire(Moment::PermissionSettled, json!({"allowed": false}));
             if let Some(batch) = permission.batch {
@@ -362,13 +366,13 @@ impl Agent {
         } else if gives_back && self.composer.is_empty() && turn.source != Source::Notification {
             self.paste(&turn.prompt);
         }
-        if self.manners.loses_queue {
+        if self.manners.loses_queue && !by_escape {
             self.queue.clear();
         } else if gives_back {
             self.unqueue();
         }
         self.fire(Moment::Interrupted, json!({"prompt": turn.prompt}));
-        self.fire(Moment::TurnOver, json!({}));
+        self.fire(Moment::TurnOver, json!({"waiting": self.queue.len()}));
         self.write_status();
     }
 

@@ -68,7 +68,7 @@ pub(crate) enum Moment {
     Failed,
     /// A person stopped the turn; field `prompt`.
     Interrupted,
-    /// The turn is over, however it ended; nothing can be changed any more.
+    /// The turn is over, however it ended; nothing can be changed any more. Field `waiting`: how many texts are in the queue.
     TurnOver,
     /// A watched file has changed.
     FileChanged,
@@ -253,9 +253,10 @@ pub(crate) struct Manners {
     pub(crate) takes_up_after_tools: bool,
     /// An interrupt puts what waits back into the box, and the prompt itself if nothing had come out.
     pub(crate) gives_back: bool,
-    /// Escape stops a turn only when pressed twice within this time, and nothing but Escape gives back.
+    /// Escape stops a turn only when pressed twice within this time; then nothing but Escape gives back, and it does so
+    /// only while the queue is empty.
     pub(crate) escape_twice: Option<Duration>,
-    /// An interrupt empties the queue without a word.
+    /// An interrupt by anything but Escape empties the queue without a word.
     pub(crate) loses_queue: bool,
     /// Texts from outside wait for the turn's end, whatever is taken up before.
     pub(crate) outside_waits: bool,

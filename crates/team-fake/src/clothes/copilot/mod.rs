@@ -244,7 +244,7 @@ impl Clothes for Copilot {
                 }
             }
             Record::User { prompt_id, .. } => self.state.borrow_mut().prompt = Some(prompt_id.to_owned()),
-            // Nothing had come out: it is as if the prompt had never been sent. Those who listen are told all the same.
+            // Nothing had come out, and the prompt is a draft again. Those who listen are told all the same.
             Record::Interrupted { output: false, .. } => {
                 drop(self.write(records::events(record)));
                 if let Some(prompt) = self.state.borrow_mut().prompt.take() {
@@ -284,8 +284,8 @@ impl Clothes for Copilot {
                 }
                 self.state.borrow_mut().extension = None;
             }
-            // Told, but not recorded.
-            Moment::TurnOver => {
+            // Told, but not recorded; between texts of the queue it is never idle.
+            Moment::TurnOver if fields["waiting"].as_u64().unwrap_or_default() == 0 => {
                 if let Some(extension) = &self.state.borrow().extension {
                     extension.event("session.idle", &json!({}));
                 }
@@ -441,11 +441,12 @@ fn dialog(kind: Kind, detail: &str) -> Dialog {
             let no = "No, and tell Copilot what to do differently (Esc to stop)";
             if tool == "Bash" {
                 let word = about.split_whitespace().next().unwrap_or_default();
-                let always = format!("Yes, and don't ask again for `{word}` in this repo");
+                let always = format!("Yes, and don't ask again for `{word}` in this directory");
                 dialog(INTENTION, about, &["Do you want to run this command?"], &["Yes", &always, no])
+                    .moving(3)
             } else {
                 let always = format!("Yes, and don't ask again for `{tool}`");
-                dialog(tool, about, &["Do you want to use this tool?"], &["Yes", &always, no])
+                dialog(tool, about, &["Do you want to use this tool?"], &["Yes", &always, no]).moving(3)
             }
         }
         _ => Dialog::new(kind, detail),
@@ -464,6 +465,10 @@ mod tests {
         assert!(shown.iter().any(|it| it.starts_with("│ ❯ 1. Yes ")), "{shown:#?}");
         assert!(shown.iter().all(|it| screen::text_width(it) == 80), "{shown:#?}");
         assert!(question.key(&crate::input::Event::Enter).is_some_and(|it| it.is(1)));
+        assert!(question.key(&crate::input::Event::Char('2')).is_some_and(|it| it.is(2)));
+        // Words can be typed there first.
+        assert_eq!(question.key(&crate::input::Event::Char('3')), None);
+        assert!(question.key(&crate::input::Event::Enter).is_some_and(|it| it.is(3)));
         assert!(question.refuses(3) && !question.refuses(2));
     }
 

@@ -37,7 +37,7 @@ pub(super) fn events(record: &Record<'_>) -> Vec<Event> {
         Record::ApiError { kind, text, status } => {
             vec![("session.error", json!({"errorType": kind, "message": text, "statusCode": status}))]
         }
-        Record::Interrupted { .. } => vec![("abort", json!({"reason": "user_initiated"}))],
+        Record::Interrupted { .. } => vec![ended(), ("abort", json!({"reason": "user_initiated"}))],
         Record::Compacted { .. } => vec![(
             "session.compaction_complete",
             json!({
@@ -140,7 +140,7 @@ pub(super) fn lock(home: &Path, session: &str) {
     let folder = super::start::folder(home, session);
     let pid = std::process::id();
     let _ = fs::write(folder.join(format!("inuse.{pid}.lock")), pid.to_string());
-    let _ = fs::write(folder.join(format!("inuse.{pid}.lock.hold")), "");
+    let _ = fs::write(folder.join(format!("inuse.{pid}.hold")), "");
 }
 
 /// Takes this process's locks away.
