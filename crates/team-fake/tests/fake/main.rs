@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod bell;
+mod copilot;
 mod hooks;
 mod servers;
 mod sessions;
