@@ -51,6 +51,11 @@ fn holds_for_the_played_codex() {
 }
 
 #[test]
+fn holds_for_the_played_copilot() {
+    of_the_played("copilot");
+}
+
+#[test]
 fn holds_for_the_played_gemini() {
     of_the_played("gemini");
 }

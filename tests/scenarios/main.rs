@@ -3,6 +3,7 @@
 mod approvals;
 mod bell;
 mod cli;
+mod copilot;
 mod dialogs;
 mod ends;
 mod faults;

@@ -62,11 +62,15 @@ pub(crate) struct Dialog {
     pub(crate) kind: Kind,
     heading: String,
     body: Vec<String>,
+    /// Stands in a box of its own below the heading.
+    boxed: Option<String>,
     choices: Vec<String>,
     hint: &'static str,
     highlighted: usize,
     /// The number of the choice that means no.
     no: Option<usize>,
+    /// The number that only moves to its choice.
+    moving: Option<usize>,
     style: Style,
     digits: bool,
 }
@@ -154,6 +158,7 @@ impl Dialog {
             kind,
             heading: heading.to_owned(),
             body,
+            boxed: None,
             choices: choices.into_iter().map(str::to_owned).collect(),
             hint,
             highlighted: 0,
@@ -162,6 +167,7 @@ impl Dialog {
                 Kind::Permission => Some(3),
                 _ => None,
             },
+            moving: None,
             style: Style { mark: '❯', framed: false },
             digits: true,
         }
@@ -180,10 +186,12 @@ impl Dialog {
             kind,
             heading: heading.to_owned(),
             body,
+            boxed: None,
             choices,
             hint: "",
             highlighted: 0,
             no,
+            moving: None,
             style,
             digits: true,
         }
@@ -207,6 +215,19 @@ impl Dialog {
         &self.choices
     }
 
+    /// The same with what it is about in a box, and a hint below the choices.
+    pub(crate) fn boxing(mut self, text: &str, hint: &'static str) -> Self {
+        self.boxed = Some(text.to_owned());
+        self.hint = hint;
+        self
+    }
+
+    /// The same where one number only moves to its choice.
+    pub(crate) fn moving(mut self, number: usize) -> Self {
+        self.moving = Some(number);
+        self
+    }
+
     /// Takes a key; text and pastes go nowhere.
     pub(crate) fn key(&mut self, event: &Event) -> Option<Answer> {
         let last = self.choices.len().saturating_sub(1);
@@ -221,7 +242,10 @@ impl Dialog {
             Event::Enter => return self.pick(self.highlighted),
             Event::Char(char) if self.digits => {
                 let digit = char.to_digit(10).and_then(|it| usize::try_from(it).ok())?;
-                return self.pick(digit.checked_sub(1)?);
+                if self.moving != Some(digit) {
+                    return self.pick(digit.checked_sub(1)?);
+                }
+                self.highlighted = digit.saturating_sub(1);
             }
             Event::Escape | Event::CtrlC => return Some(Answer::Refused),
             _ => {}
@@ -243,19 +267,19 @@ impl Dialog {
         if !self.style.framed {
             return self.plain_lines(columns);
         }
-        let inner = columns.saturating_sub(2);
-        let edge = |left: char, right: char| Line::plain(format!("{left}{}{right}", "─".repeat(inner)));
-        let mut lines = vec![edge('╭', '╮')];
-        for line in self.plain_lines(inner) {
-            let blanks = " ".repeat(inner.saturating_sub(text_width(&line.text)));
-            lines.push(Line::plain(format!("│{}{blanks}│", line.text)));
-        }
-        lines.push(edge('╰', '╯'));
-        lines
+        framed(&self.plain_lines(columns.saturating_sub(2)), columns)
     }
 
     fn plain_lines(&self, columns: usize) -> Vec<Line> {
         let mut lines = vec![Line::plain(format!(" {}", self.heading)), Line::default()];
+        if let Some(text) = &self.boxed {
+            let inner = columns.saturating_sub(2);
+            lines[1] = Line::plain(format!(" {} ", "─".repeat(inner)));
+            let text = wrap(text, inner.saturating_sub(4)).into_iter();
+            let text: Vec<Line> = text.map(|it| Line::plain(format!(" {it}"))).collect();
+            lines.extend(framed(&text, inner).into_iter().map(|it| Line::plain(format!(" {} ", it.text))));
+            lines.push(Line::default());
+        }
         for text in &self.body {
             lines.extend(
                 wrap(text, columns.saturating_sub(1)).into_iter().map(|it| Line::plain(format!(" {it}"))),
@@ -272,6 +296,18 @@ impl Dialog {
         }
         lines
     }
+}
+
+/// Draws a frame around lines.
+fn framed(lines: &[Line], columns: usize) -> Vec<Line> {
+    let inner = columns.saturating_sub(2);
+    let edge = |left: char, right: char| Line::plain(format!("{left}{}{right}", "─".repeat(inner)));
+    let row = |it: &Line| {
+        let blanks = " ".repeat(inner.saturating_sub(text_width(&it.text)));
+        Line::plain(format!("│{}{blanks}│", it.text))
+    };
+    let rows = lines.iter().map(row);
+    std::iter::once(edge('╭', '╮')).chain(rows).chain([edge('╰', '╯')]).collect()
 }
 
 #[cfg(test)]

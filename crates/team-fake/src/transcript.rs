@@ -99,7 +99,6 @@ pub(crate) enum Record<'a> {
     /// A queued text is taken up inside a running turn.
     TakenUp {
         text: &'a str,
-        #[expect(dead_code, reason = "no clothes yet whose records hold it")]
         prompt_id: &'a str,
         notification: bool,
     },
@@ -166,6 +165,11 @@ impl Transcript {
     fn put(&mut self, record: &Record<'_>) {
         let of = Of { session: &self.session, cwd: &self.cwd, model: &self.model };
         let Some(lines) = self.clothes.lines(&of, record) else { return self.put_own(record) };
+        self.add(lines);
+    }
+
+    /// Adds lines in the program's form.
+    pub(crate) fn add(&mut self, lines: Vec<Value>) {
         if self.on && !lines.is_empty() {
             self.make_folder();
             for line in lines {

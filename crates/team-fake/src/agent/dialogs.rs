@@ -15,6 +15,7 @@ use crate::settings::Answer;
 pub(super) struct Permission {
     id: u64,
     detail: String,
+    fields: Value,
     /// The hooks that may answer.
     pub(super) batch: Option<u64>,
     /// A step of the turn waits for it, rather than the whole turn being held up.
@@ -77,12 +78,12 @@ impl Agent {
             self.begin_tool(tool, input);
         }
         let fields = json!({"tool_name": tool, "tool_input": input, "permission_suggestions": []});
-        let batch = self.fire(Moment::PermissionAsked, fields);
+        let batch = self.fire(Moment::PermissionAsked, fields.clone());
         self.next_child += 1;
         let id = self.next_child;
         let shown = input.to_string();
         let detail = format!("{tool}({})", input["command"].as_str().unwrap_or(&shown));
-        self.permission = Some(Permission { id, detail, batch, by_turn, shown: false });
+        self.permission = Some(Permission { id, detail, fields, batch, by_turn, shown: false });
         if batch.is_some() {
             self.timer(HOOK_PATIENCE, Timer::ShowPermission(id));
         } else {
@@ -94,7 +95,9 @@ impl Agent {
         let Some(permission) = self.permission.as_mut().filter(|it| it.id == id && !it.shown) else { return };
         permission.shown = true;
         let dialog = self.clothes.dialog(Kind::Permission, &permission.detail);
+        let fields = permission.fields.clone();
         self.show(dialog);
+        self.fire(Moment::PermissionShown, fields);
     }
 
     pub(super) fn permission_hook_answered(&mut self, batch: u64, answers: &[Answer]) {
@@ -146,7 +149,7 @@ impl Agent {
         let number = if let dialog::Answer::Picked(number, _) = &answer { *number } else { 0 };
         self.clothes.picked(kind, number, self.home.records(), &self.cwd);
         match kind {
-            Kind::Permission if refused => self.interrupt(true),
+            Kind::Permission if refused => self.interrupt(true, false),
             Kind::Permission => self.settle_permission("", true),
             Kind::Limit if self.manners.asks_at_limit && answer.is(1) => self.try_again_at_limit(),
             _ if refused && self.phase == Phase::Starting && kind.refusal_ends() => self.end(1, "other"),

@@ -22,7 +22,10 @@ pub(super) struct Batch {
 impl Agent {
     /// Tells a moment and runs its hooks. Returns the batch to wait for, or nothing when none holds it up.
     pub(super) fn fire(&mut self, moment: Moment, fields: Value) -> Option<u64> {
-        let calls = self.clothes.calls(moment, fields, &self.scene(moment));
+        let scene = self.scene(moment);
+        let lines = self.clothes.told(moment, &fields, &scene);
+        let calls = self.clothes.calls(moment, fields, &scene);
+        self.transcript.add(lines);
         if !self.knobs.switches.hooks {
             return None;
         }

@@ -82,7 +82,7 @@ impl Agent {
             Event::CtrlU => self.composer.clear_line(),
             Event::CtrlS => self.stash(),
             Event::CtrlC if !self.composer.is_empty() => self.composer.clear(),
-            Event::CtrlC if self.turn.is_some() => self.interrupt(false),
+            Event::CtrlC if self.turn.is_some() => self.interrupt(false, false),
             Event::CtrlC | Event::CtrlD => {
                 if self.composer.is_empty() {
                     self.quit_key(now);
@@ -116,12 +116,14 @@ impl Agent {
 
     /// Stops the turn; twice without one empties the box.
     fn escape(&mut self, now: Instant) {
-        let again = self.last_escape.is_some_and(|it| now.duration_since(it) < QUIT_WINDOW);
-        if self.turn.is_some() && self.manners.escapes_twice && !again {
+        let window = self.manners.escape_twice;
+        let again =
+            window.is_none_or(|it| self.last_escape.is_some_and(|last| now.duration_since(last) < it));
+        if self.turn.is_some() && !again {
             self.last_escape = Some(now);
         } else if self.turn.is_some() {
             self.last_escape = None;
-            self.interrupt(false);
+            self.interrupt(false, true);
         } else if self.last_escape.take().is_some_and(|it| now.duration_since(it) < QUIT_WINDOW) {
             self.composer.clear();
         } else {

@@ -223,7 +223,7 @@ impl Agent {
                 switches: Switches {
                     hooks: true,
                     ignore_signals: manners.ignores_signals,
-                    tabs: false,
+                    tabs: manners.tabs_to_spaces,
                     mcp: true,
                     allow_shell: std::env::var_os("FAKE_ALLOW_SHELL").is_some_and(|it| it == "1"),
                 },

@@ -20,7 +20,7 @@ impl Agent {
                 Outside::Submit { text, id } => self.submit_as(&text, Source::Outside, id),
                 Outside::Permission { allow: true, .. } => self.settle_permission("", true),
                 Outside::Permission { message, .. } => self.settle_permission(&message, false),
-                Outside::Interrupt => self.interrupt(false),
+                Outside::Interrupt => self.interrupt(false, false),
                 Outside::Session(id) => self.use_session(id, "startup"),
                 Outside::End(code) => self.end(code, "other"),
             }

@@ -53,7 +53,10 @@ impl Agent {
     /// The same under an id that was chosen elsewhere.
     pub(super) fn submit_as(&mut self, text: &str, source: Source, id: Option<String>) {
         let queued = self.turn.is_some() || self.blocked();
-        self.logs.submission(text, source.name(), queued);
+        // What an interrupt may lose has not reached the model before it is taken.
+        if !queued || !self.manners.loses_queue {
+            self.logs.submission(text, source.name(), queued);
+        }
         if queued {
             self.transcript.queue("enqueue", Some(text));
             self.queue.push_back(Queued { text: text.to_owned(), source, id });
@@ -97,9 +100,20 @@ impl Agent {
         directives
     }
 
+    /// A text leaves a queue that an interrupt would have emptied.
+    pub(super) fn taken(&mut self, queued: &Queued) {
+        if self.manners.loses_queue {
+            self.logs.submission(&queued.text, queued.source.name(), true);
+        }
+    }
+
     /// Takes queued texts up inside the running turn.
     pub(super) fn take_up_queue(&mut self) {
-        for queued in std::mem::take(&mut self.queue) {
+        let waits = |it: &Queued| self.manners.outside_waits && it.source == Source::Outside;
+        let (rest, now): (Vec<_>, Vec<_>) = self.queue.drain(..).partition(waits);
+        self.queue = rest.into();
+        for queued in now {
+            self.taken(&queued);
             self.transcript.queue("remove", Some(&queued.text));
             let notification = queued.source == Source::Notification;
             let id = queued.id.clone().unwrap_or_else(|| self.clothes.new_id());

@@ -14,6 +14,12 @@ use crate::directive::{self, Directive};
 impl Agent {
     pub(super) fn obey_directive(&mut self, directive: Directive) {
         match directive {
+            Directive::Call { tool, arguments } if self.clothes.asks_to_call() => {
+                let name = self.tool_name(&tool);
+                let until = Instant::now() + START_PATIENCE;
+                self.push_front(Step::Call { tool, arguments: arguments.clone(), until });
+                self.ask_in_turn(&name, &arguments);
+            }
             Directive::Call { tool, arguments } => {
                 self.begin_tool(&self.tool_name(&tool), &arguments);
                 self.try_call(tool, arguments, Instant::now() + START_PATIENCE);
@@ -41,13 +47,19 @@ impl Agent {
                 self.push_front(Step::ToolDone { text, is_error: touched.is_err() });
             }
             Directive::Shell(command) => self.start_shell(&command),
-            Directive::AskPermission { tool, input } => {
-                self.ask(&tool, &input, true);
-                if let Some(turn) = &mut self.turn {
-                    turn.wait = Wait::Permission;
-                }
+            Directive::AskPermission { tool, input } if self.clothes.allows(&tool) => {
+                self.begin_tool(&tool, &input);
+                self.push_front(Step::ToolDone { text: String::new(), is_error: false });
             }
+            Directive::AskPermission { tool, input } => self.ask_in_turn(&tool, &input),
             Directive::Exit(code) => self.end(code, "other"),
+        }
+    }
+
+    fn ask_in_turn(&mut self, tool: &str, input: &Value) {
+        self.ask(tool, input, true);
+        if let Some(turn) = &mut self.turn {
+            turn.wait = Wait::Permission;
         }
     }
 
@@ -185,7 +197,12 @@ impl Agent {
             return;
         }
         let done = Step::ToolDone { text: text.to_owned(), is_error: !allowed };
-        self.go_on(&Wait::Permission, Some(done));
+        let Some(turn) = self.turn.as_mut().filter(|it| it.wait == Wait::Permission) else { return };
+        turn.wait = Wait::Nothing;
+        // A call that was asked about comes next, and brings its own result.
+        let call = turn.steps.front().is_some_and(|it| matches!(it, Step::Call { .. }));
+        let call = call.then(|| turn.steps.pop_front()).flatten();
+        turn.steps.push_front(call.filter(|_| allowed).unwrap_or(done));
     }
 
     /// The name that a transcript gives to a tool of the team's server.

@@ -142,6 +142,7 @@ impl Agent {
             let Some(turn) = &mut self.turn else {
                 let Some(next) = self.queue.pop_front() else { return };
                 self.transcript.queue("dequeue", None);
+                self.taken(&next);
                 self.start_turn(next, true);
                 continue;
             };
@@ -212,7 +213,8 @@ impl Agent {
                 self.view.say(&format!("{}{text}", self.view.answer));
                 let batch = self.fire(Moment::Failed, json!({"error": kind, "last_assistant_message": text}));
                 self.wait_for_hooks(batch);
-                let shows = kind == "rate_limit" && !self.manners.asks_at_limit;
+                let shows =
+                    kind == "rate_limit" && self.manners.dialog_at_limit && !self.manners.asks_at_limit;
                 if let Some(turn) = self.turn.as_mut().filter(|_| shows) {
                     turn.limit = Some(text);
                 }
@@ -333,7 +335,7 @@ impl Agent {
     fn end_turn(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         self.transcript.turn_over(turn.started.elapsed().as_millis(), turn.stop_hooks);
-        self.fire(Moment::TurnOver, json!({}));
+        self.fire(Moment::TurnOver, json!({"waiting": self.queue.len()}));
         if self.args.once {
             self.print_and_end(turn.said.as_deref().unwrap_or_default());
         }
@@ -349,9 +351,13 @@ impl Agent {
         self.end(0, "other");
     }
 
-    /// A person stops the turn.
-    pub(super) fn interrupt(&mut self, for_tool: bool) {
+    /// A person stops the turn, by Escape or in another way.
+    pub(super) fn interrupt(&mut self, for_tool: bool, by_escape: bool) {
         let Some(turn) = self.turn.take() else { return };
+        let gives_back = self.manners.gives_back
+            // What came from outside was never in the box.
+            && turn.source != Source::Outside
+            && (self.manners.escape_twice.is_none() || by_escape && self.queue.is_empty());
         if let Some(permission) = self.permission.take() {
             self.fire(Moment::PermissionSettled, json!({"allowed": false}));
             if let Some(batch) = permission.batch {
@@ -371,20 +377,22 @@ impl Agent {
             let text = "The user doesn't want to proceed with this tool use.";
             self.transcript.tool_result(id, tool, text, true);
         }
-        self.transcript.interrupted(for_tool, turn.output);
+        self.transcript.interrupted(for_tool, turn.output || !gives_back);
         if turn.output {
             self.view.say("  ⎿  Interrupted · What should the fake agent do instead?");
-        } else if self.manners.gives_back && self.composer.is_empty() && turn.source != Source::Notification {
+        } else if gives_back && self.composer.is_empty() && turn.source != Source::Notification {
             self.paste(&turn.prompt);
         }
-        if self.manners.gives_back {
+        if self.manners.loses_queue && !by_escape {
+            self.queue.clear();
+        } else if gives_back {
             self.unqueue();
         }
         if self.manners.drops_waiting {
             self.queue.clear();
         }
         self.fire(Moment::Interrupted, json!({"prompt": turn.prompt}));
-        self.fire(Moment::TurnOver, json!({}));
+        self.fire(Moment::TurnOver, json!({"waiting": self.queue.len()}));
         self.write_status();
     }
 

@@ -351,6 +351,7 @@ fn calls(moment: Moment, fields: &Value, scene: &Scene<'_>) -> Vec<Call> {
         Moment::SessionEnd => ("SessionEnd", json!({"reason": "exit"}), true),
         Moment::Limited
         | Moment::LimitOver
+        | Moment::PermissionShown
         | Moment::PermissionSettled
         | Moment::TurnOver
         | Moment::FileChanged

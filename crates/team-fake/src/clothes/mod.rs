@@ -6,6 +6,7 @@
 
 mod claude;
 mod codex;
+mod copilot;
 mod gemini;
 mod opencode;
 mod own;
@@ -33,7 +34,7 @@ use crate::transcript;
 pub(crate) type Worn = Rc<dyn Clothes>;
 
 /// The programs that can be played, by the name on the person's `PATH`.
-pub(crate) const NAMES: &[&str] = &["claude", "codex", "gemini", "opencode"];
+pub(crate) const NAMES: &[&str] = &["claude", "codex", "copilot", "gemini", "opencode"];
 
 /// Returns the clothes of this name; without one, the agent's own.
 pub(crate) fn find(name: Option<&str>) -> Option<Worn> {
@@ -41,6 +42,7 @@ pub(crate) fn find(name: Option<&str>) -> Option<Worn> {
         None => Rc::new(own::Own),
         Some("claude") => Rc::new(claude::Claude),
         Some("codex") => Rc::new(codex::Codex),
+        Some("copilot") => Rc::new(copilot::Copilot::default()),
         Some("gemini") => Rc::new(gemini::Gemini),
         Some("opencode") => Rc::new(opencode::OpenCode::new()),
         Some(_) => return None,
@@ -60,6 +62,8 @@ pub(crate) enum Moment {
     ToolEnded,
     /// Fields `tool_name` and `tool_input`. Hooks may answer it.
     PermissionAsked,
+    /// The question is on the screen; the fields of the asking.
+    PermissionShown,
     /// However it was answered; field `allowed`.
     PermissionSettled,
     /// The turn has its answer, `last_assistant_message`. Hooks may make it go on.
@@ -72,7 +76,7 @@ pub(crate) enum Moment {
     Failed,
     /// A person stopped the turn; field `prompt`.
     Interrupted,
-    /// The turn is over, however it ended; nothing can be changed any more.
+    /// The turn is over, however it ended; nothing can be changed any more. Field `waiting`: how many texts are in the queue.
     TurnOver,
     /// A watched file has changed.
     FileChanged,
@@ -164,6 +168,11 @@ pub(crate) trait Clothes: fmt::Debug {
         None
     }
 
+    /// The lines that a moment itself leaves in the transcript, before its hooks are called.
+    fn told(&self, _moment: Moment, _fields: &Value, _scene: &Scene<'_>) -> Vec<Value> {
+        Vec::new()
+    }
+
     /// The text that a person gave by this line of a transcript.
     fn said(&self, line: &Value) -> Option<String> {
         transcript::said(line)
@@ -192,6 +201,16 @@ pub(crate) trait Clothes: fmt::Debug {
     /// What stands before the name of a tool of the team's server, as the model sees it.
     fn tool_prefix(&self) -> &'static str {
         "mcp__team_orchestrator__"
+    }
+
+    /// Whether a tool of a server is asked about before it is called.
+    fn asks_to_call(&self) -> bool {
+        false
+    }
+
+    /// Whether the arguments allow a tool without a question.
+    fn allows(&self, _tool: &str) -> bool {
+        false
     }
 
     /// How it behaves at its terminal.
@@ -247,20 +266,29 @@ pub(crate) struct Manners {
     pub(crate) takes_up_after_tools: bool,
     /// An interrupt puts what waits back into the box, and the prompt itself if nothing had come out.
     pub(crate) gives_back: bool,
+    /// Escape stops a turn only when pressed twice within this time; then nothing but Escape gives back, and it does so
+    /// only while the queue is empty.
+    pub(crate) escape_twice: Option<Duration>,
+    /// An interrupt by anything but Escape empties the queue without a word.
+    pub(crate) loses_queue: bool,
+    /// Texts from outside wait for the turn's end, whatever is taken up before.
+    pub(crate) outside_waits: bool,
+    /// A tab of a sent text becomes four spaces.
+    pub(crate) tabs_to_spaces: bool,
     /// A line that starts with `!` is a shell's.
     pub(crate) shell_mode: bool,
     /// It keeps a file with its live state beside its records.
     pub(crate) status_file: bool,
     /// A usage limit is a question first, 1 to go on and 2 to stop; the turn fails by the answer.
     pub(crate) asks_at_limit: bool,
+    /// A turn that failed at a usage limit is followed by a dialog.
+    pub(crate) dialog_at_limit: bool,
     /// HUP, TERM and INT do nothing.
     pub(crate) ignores_signals: bool,
     /// A turn waits for the end of a usage limit.
     pub(crate) waits_at_limit: bool,
     /// An interrupt drops what waits.
     pub(crate) drops_waiting: bool,
-    /// Escape interrupts when it is pressed twice.
-    pub(crate) escapes_twice: bool,
     /// Nothing tells that a permission was given until the tool that asked has ended.
     pub(crate) permission_untold: bool,
     /// What is typed so soon after the start of a conversation that goes on is lost.
@@ -273,13 +301,17 @@ impl Default for Manners {
             eat_enter: Duration::ZERO,
             takes_up_after_tools: true,
             gives_back: true,
+            escape_twice: None,
+            loses_queue: false,
+            outside_waits: false,
+            tabs_to_spaces: false,
             shell_mode: true,
             status_file: true,
             asks_at_limit: false,
+            dialog_at_limit: true,
             ignores_signals: false,
             waits_at_limit: false,
             drops_waiting: false,
-            escapes_twice: false,
             permission_untold: false,
             deaf_after_resume: Duration::ZERO,
         }

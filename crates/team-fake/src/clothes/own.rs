@@ -62,6 +62,7 @@ pub(super) fn calls(moment: Moment, fields: Value, scene: &Scene<'_>) -> Vec<Cal
         Moment::SessionEnd => "SessionEnd",
         Moment::ToolBegun
         | Moment::ToolEnded
+        | Moment::PermissionShown
         | Moment::PermissionSettled
         | Moment::Limited
         | Moment::LimitOver

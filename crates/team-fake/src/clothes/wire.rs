@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 /// What somebody who is connected wants.
 #[derive(Debug)]
-#[expect(dead_code, reason = "no clothes with a server yet")]
+#[expect(dead_code, reason = "no clothes yet whose clients want all of it")]
 pub(crate) enum Outside {
     /// A text for the model; with the id that its prompt is to have.
     Submit { text: String, id: Option<String> },
@@ -64,7 +64,6 @@ impl Wire {
     }
 
     /// Another outer end.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no clothes with a server yet"))]
     pub(crate) fn another(&self) -> io::Result<Self> {
         Ok(Self { sender: self.sender.clone(), bell: self.bell.try_clone()? })
     }

@@ -4,6 +4,7 @@
 
 mod bell;
 mod codex;
+mod copilot;
 mod hooks;
 mod servers;
 mod sessions;

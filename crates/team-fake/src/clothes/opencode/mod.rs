@@ -12,6 +12,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -255,7 +256,7 @@ impl Clothes for OpenCode {
             gives_back: false,
             drops_waiting: true,
             waits_at_limit: true,
-            escapes_twice: true,
+            escape_twice: Some(Duration::from_secs(1)),
             status_file: false,
             ..Manners::default()
         }
