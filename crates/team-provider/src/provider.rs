@@ -140,6 +140,11 @@ pub trait Provider: Send + Sync {
     /// Makes a text safe to type as prose, or says why it must go another way.
     fn frame(&self, text: &str) -> Framed;
 
+    /// Returns what is laid into the inbox for a text, so that it arrives as it is.
+    fn laid(&self, text: String) -> String {
+        text
+    }
+
     /// Judges a version of the program.
     fn check_version(&self, version: &str) -> VersionVerdict {
         crate::version::check_version(self.name(), version, false)
