@@ -1,6 +1,8 @@
 //! What must hold for every provider: the self-test, on the built-in agent and on each real program with the stub.
 
+mod messages;
 mod mixed;
+mod team;
 
 use std::process::Stdio;
 
