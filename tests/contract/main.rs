@@ -2,6 +2,7 @@
 
 mod messages;
 mod mixed;
+mod nested;
 mod team;
 
 use std::process::Stdio;

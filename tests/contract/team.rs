@@ -56,10 +56,15 @@ pub(crate) struct Team {
 impl Team {
     /// Starts a team; `None`, and a named skip, where one of the programs cannot be had.
     pub(crate) fn started(workers: &[(&str, Kind)]) -> Option<Self> {
+        Self::started_with(workers, &[])
+    }
+
+    /// The same, with further programs in the agents' path.
+    pub(crate) fn started_with(workers: &[(&str, Kind)], more: &[Kind]) -> Option<Self> {
         let mut ws = TestWorkspace::new();
         ws.deadline(Duration::from_secs(180)).patience(Duration::from_secs(20));
         let mut kinds: Vec<Kind> = Vec::new();
-        for (_, kind) in workers {
+        for kind in workers.iter().map(|(_, kind)| kind).chain(more) {
             if !kinds.contains(kind) {
                 with_program(&mut ws, kind.provider)?;
                 kinds.push(*kind);
@@ -120,7 +125,7 @@ impl Team {
     }
 
     /// What can be seen of the team, for somebody who has to find a fault.
-    fn known(&self) -> String {
+    pub(crate) fn known(&self) -> String {
         let log: Vec<String> = self.crew.ws.events().iter().map(ToString::to_string).collect();
         let seats = self.crew.ws.state_directory().map(|it| it.join("seats/current"));
         let of = |agent: &str| {
@@ -129,6 +134,26 @@ impl Team {
         };
         let screens: Vec<String> = self.workers.iter().map(|it| of(&it.name)).collect();
         format!("{}\nlog:\n{}", screens.join("\n"), log.join("\n"))
+    }
+
+    /// Allows what an agent's program asks, from outside or, where that is not possible, by a key in its pane.
+    pub(crate) fn allow(&self, agent: &str) {
+        let open = self.crew.ws.json(["approvals", agent]);
+        let Some(question) = open["approvals"].get(0) else { return };
+        if question["command"].as_str().is_some_and(|it| it.contains(" approve ")) {
+            let request = question["request_id"].as_str().expect("a question has an id");
+            // It may just have been closed.
+            self.crew.ws.run(["approve", agent, request, "--allow"]);
+        } else if self.shows_question(agent) {
+            let gone = || !self.shows_question(agent);
+            self.crew.tmux(&["send-keys", "-t", &self.crew.pane(agent), "1"]);
+            process::wait_until(gone, Duration::from_secs(5));
+        }
+    }
+
+    fn shows_question(&self, agent: &str) -> bool {
+        let screen = self.screen(agent);
+        ["1. Allow once", "1. Yes"].iter().any(|it| screen.contains(it))
     }
 
     fn screen(&self, agent: &str) -> String {

@@ -63,6 +63,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Says whether the very process that runs our hooks starts our tool server, so that one with another parent belongs to
+    /// a program in the seat's shell. Needed where such a program inherits our settings.
+    fn starts_servers(&self) -> bool {
+        false
+    }
+
     /// Returns where a program that was started with this environment keeps its records.
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf>;
 

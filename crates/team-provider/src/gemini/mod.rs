@@ -168,6 +168,10 @@ impl Provider for Gemini {
         Ok(launch)
     }
 
+    fn starts_servers(&self) -> bool {
+        true
+    }
+
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
         let named = env.get(HOME_VARIABLE).or_else(|| env.get("HOME"));
         named.filter(|it| !it.is_empty()).map(PathBuf::from)
