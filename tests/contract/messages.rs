@@ -209,7 +209,7 @@ fn messages_come_as_they_are(kind: Kind) {
                 scope.spawn(move || hand_over(team, it, at == 0))
             })
             .collect();
-        let all: Vec<_> = sending.into_iter().map(|it| it.join()).collect();
+        let all: Vec<_> = sending.into_iter().map(thread::ScopedJoinHandle::join).collect();
         // A while at rest is watched, too.
         thread::sleep(LAG * 2);
         done.store(true, Ordering::SeqCst);

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use team_scenarios::Crew;
 use team_testkit::{ModelStub, TestHome, TestWorkspace, process, real};
 
@@ -119,9 +119,7 @@ impl Team {
 
     /// Waits for a condition; what is known is shown where it does not come true.
     pub(crate) fn wait(&self, what: &str, is_true: impl FnMut() -> bool) {
-        if !process::wait_until(is_true, SOON) {
-            panic!("waited in vain: {what}\n{}", self.known());
-        }
+        assert!(process::wait_until(is_true, SOON), "waited in vain: {what}\n{}", self.known());
     }
 
     /// What can be seen of the team, for somebody who has to find a fault.
@@ -175,13 +173,15 @@ pub(crate) fn with_program(ws: &mut TestWorkspace, provider: &str) -> Option<()>
     Some(())
 }
 
-/// Makes a person who trusts this folder in each of their programs.
+/// Makes a person who trusts this folder in each of their programs, and has chosen a way to log in where one asks.
 pub(crate) fn trust(ws: &TestWorkspace, stub: &ModelStub) {
-    TestHome::at(&ws.home(), stub).trust(ws.path());
+    // Each agent has a model of its own, named by its profile.
+    TestHome::at(&ws.home(), stub).settings(|it| it["env"] = json!({})).trust(ws.path());
     let folder = ws.path().display().to_string();
     let trusts = [
         (".codex/config.toml", format!("[projects.\"{folder}\"]\ntrust_level = \"trusted\"\n")),
         (".copilot/config.json", format!("{{\"trustedFolders\": [\"{folder}\"]}}\n")),
+        (".gemini/settings.json", r#"{"security":{"auth":{"selectedType":"gemini-api-key"}}}"#.to_owned()),
         (".gemini/trustedFolders.json", format!("{{\"{folder}\": \"TRUST_FOLDER\"}}\n")),
     ];
     for (name, text) in trusts {
