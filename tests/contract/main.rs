@@ -1,7 +1,10 @@
 //! What must hold for every provider: the self-test, on the built-in agent, as itself and in the clothes of each program
 //! that it plays, and on each real program with the stub.
 
+mod messages;
 mod mixed;
+mod nested;
+mod team;
 
 use std::process::Stdio;
 

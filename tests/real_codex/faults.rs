@@ -22,7 +22,7 @@ fn a_server_that_ends_before_the_first_turn_ends_the_seat_and_a_restart_delivers
     let sent =
         team.crew.ws.run_with_input(["send", "coder", "-", "--wait", "answered", "--timeout", "60"], &long);
     assert_eq!(sent.code, Some(0), "{}", sent.snapshot());
-    assert!(team.asked("This message is long.").says("characters) is in the file"));
+    assert!(team.asked("This message is in a file:").says("characters) - read all of it"));
     team.finish();
 }
 

@@ -80,7 +80,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
         counts.passed = counts.passed.saturating_sub(times);
         counts.skipped += times;
     }
-    say::line(&format!("time: {:.1} s", begun.elapsed().as_secs_f64()));
+    let real =
+        if all_clients { "the full matrix of real programs" } else { "the small set of real programs" };
+    say::line(&format!("time: {:.1} s, with {real}", begun.elapsed().as_secs_f64()));
     say::line(&format!(
         "total: {} passed, {} failed, {} skipped",
         counts.passed, counts.failed, counts.skipped

@@ -95,14 +95,16 @@ pub(crate) fn forgotten(texts: &[String]) -> Option<String> {
     })
 }
 
-/// What a receiver gets in place of a message that is too long for its channel: the head, and where the text lies.
-pub(crate) fn pointer(text: &str, file: &std::path::Path) -> String {
+/// What a receiver gets in place of a message that its channel would cut or change: the head, and where the text lies.
+/// `read` is our tool that shows it, too: a program may not be allowed to read a file outside of its folder.
+pub(crate) fn pointer(text: &str, file: &std::path::Path, read: &str) -> String {
     let head: Vec<&str> = text.lines().take(2).collect();
     format!(
-        "{}\nThis message is long. Its whole text ({} characters) is in the file {} - read all of it before you go on.",
+        "{}\nThis message is in a file: {} ({} characters) - read all of it before you go on. \
+         If you may not read the file, {read} shows the message.",
         head.join("\n"),
-        text.chars().count(),
-        file.display()
+        file.display(),
+        text.chars().count()
     )
 }
 

@@ -33,7 +33,7 @@ pub struct Heading {
     pub answers: Option<RequestId>,
 }
 
-/// Renders a message in its received form; `body` holds no control characters but newline and tab.
+/// Renders a message in its received form; `body` holds no control characters but tab and line ends.
 pub fn frame_message(heading: &Heading, body: &str) -> String {
     let Heading { id, from, to, kind, task, answers } = heading;
     let mut text = format!("{HEAD}{from} to {to}{HEAD_END}\n{ID}{id}");

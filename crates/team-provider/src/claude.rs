@@ -227,6 +227,8 @@ impl Provider for Claude {
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: true,
             trims: true,
+            drops: |_| false,
+            changes: |_| false,
         }
     }
 

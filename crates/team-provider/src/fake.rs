@@ -176,6 +176,8 @@ impl Provider for Fake {
             risky_first: &['/', '!', '#', '@', '&', '?'],
             tabs_change: false,
             trims: true,
+            drops: |_| false,
+            changes: |_| false,
         }
     }
 

@@ -68,6 +68,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Says whether the very process that runs our hooks starts our tool server, so that one with another parent belongs to
+    /// a program in the seat's shell. Needed where such a program inherits our settings.
+    fn starts_servers(&self) -> bool {
+        false
+    }
+
     /// Returns where a program that was started with this environment keeps its records.
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf>;
 
@@ -172,6 +178,11 @@ pub trait Provider: Send + Sync {
 
     /// Makes a text safe to type as prose, or says why it must go another way.
     fn frame(&self, text: &str) -> Framed;
+
+    /// Returns what is laid into the inbox for a text, so that it arrives as it is.
+    fn laid(&self, text: String) -> String {
+        text
+    }
 
     /// Judges a version of the program.
     fn check_version(&self, version: &str) -> VersionVerdict {

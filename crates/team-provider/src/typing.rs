@@ -3,7 +3,7 @@
 //! Knows waiting times and dangerous characters. Must not type.
 
 /// The rules of typing into a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Typing {
     /// Pause between the paste and the Enter, in milliseconds.
     pub settle_ms: u64,
@@ -19,18 +19,17 @@ pub struct Typing {
     pub tabs_change: bool,
     /// Whether outer white space is lost.
     pub trims: bool,
+    /// Which characters are lost, besides those that act as keys.
+    pub drops: fn(char) -> bool,
+    /// Which texts arrive as another one for other reasons.
+    pub changes: fn(&str) -> bool,
 }
 
 /// A text judged for typing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Framed {
-    /// May be typed as it stands here.
-    Safe {
-        /// The text to type.
-        text: String,
-        /// Whether characters were replaced; a reader may want the original elsewhere.
-        changed: bool,
-    },
+    /// May be typed as it stands here: the text itself, with lines of ours around it where it needs them.
+    Safe(String),
     /// Must not be typed.
     Unsafe(UnsafeText),
 }
@@ -40,6 +39,8 @@ pub enum Framed {
 pub enum UnsafeText {
     /// There is nothing to read in it.
     Empty,
+    /// It would arrive as another text.
+    Changed,
     /// It is longer than keys should carry.
     TooLong {
         /// Its length in bytes.
@@ -51,56 +52,47 @@ pub enum UnsafeText {
 
 /// Line put before a text whose first character would be taken as a command.
 const LEAD: &str = "Message:";
-/// Line put after a text whose end would be taken as something else than an end.
+/// Line put after a text whose end would be lost, or taken as something else than an end.
 const TAIL: &str = "(end of message)";
 
 /// Makes a text safe to type under the given rules.
 pub(crate) fn frame(rules: &Typing, text: &str) -> Framed {
-    let mut changed = false;
-    let mut out = String::with_capacity(text.len() + LEAD.len() + TAIL.len() + 2);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\n' => out.push('\n'),
-            '\r' => {
-                changed = true;
-                if chars.peek() != Some(&'\n') {
-                    out.push('\n');
-                }
-            }
-            '\t' if rules.tabs_change => {
-                changed = true;
-                out.push_str("    ");
-            }
-            '\t' => out.push('\t'),
-            _ if is_control(c) => {
-                changed = true;
-                out.push(picture(c));
-            }
-            _ => out.push(c),
-        }
-    }
-    let end = out.trim_end_matches(['\n', ' ', '\t']).len();
-    if end < out.len() && rules.trims {
-        changed = changed || !out[end..].bytes().all(|b| b == b'\n');
-        out.truncate(end);
-    }
-    if out.trim().is_empty() {
+    if text.trim().is_empty() {
         return Framed::Unsafe(UnsafeText::Empty);
     }
-    let first = out.chars().next().unwrap_or(' ');
-    if rules.risky_first.contains(&first) || first.is_whitespace() {
-        out.insert(0, '\n');
-        out.insert_str(0, LEAD);
+    let is_changed = |c: char| match c {
+        '\n' => false,
+        '\t' => rules.tabs_change,
+        _ => is_control(c) || (rules.drops)(c),
+    };
+    if text.contains(is_changed) || (rules.changes)(text) {
+        return Framed::Unsafe(UnsafeText::Changed);
     }
-    if ends_badly(&out) {
+    let mut out = String::with_capacity(text.len() + LEAD.len() + TAIL.len() + 2);
+    if text.starts_with(|first: char| rules.risky_first.contains(&first) || first.is_whitespace()) {
+        out.push_str(LEAD);
+        out.push('\n');
+    }
+    out.push_str(text);
+    if ends_badly(text) {
         out.push('\n');
         out.push_str(TAIL);
+    } else if rules.trims {
+        out = keep_end(out);
     }
     if out.len() > rules.max_bytes {
         return Framed::Unsafe(UnsafeText::TooLong { bytes: out.len(), max: rules.max_bytes });
     }
-    Framed::Safe { text: out, changed }
+    Framed::Safe(out)
+}
+
+/// Puts a line after a text whose outer white space would be lost.
+pub(crate) fn keep_end(mut text: String) -> String {
+    if text.ends_with(char::is_whitespace) {
+        text.push('\n');
+        text.push_str(TAIL);
+    }
+    text
 }
 
 /// Says whether the program would not take an Enter after this text as its end.
@@ -118,13 +110,4 @@ fn ends_badly(text: &str) -> bool {
 /// Says whether a character acts instead of being read: C0, DEL, C1.
 fn is_control(c: char) -> bool {
     c.is_control()
-}
-
-/// Returns a visible stand-in for a control character.
-fn picture(c: char) -> char {
-    match u32::from(c) {
-        code @ 0..=0x1f => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
-        0x7f => '\u{2421}',
-        _ => '\u{fffd}',
-    }
 }

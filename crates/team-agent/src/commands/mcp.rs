@@ -52,7 +52,7 @@ impl Tools {
     fn engine(&self) -> Result<MutexGuard<'_, Option<Engine>>, ToolError> {
         let mut engine = self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match engine.as_mut() {
-            None => *engine = Some(Engine::look(&self.scope).map_err(refused)?.without_person()),
+            None => *engine = Some(Engine::for_tool_server(&self.scope).map_err(refused)?),
             Some(open) => open.refresh().map_err(refused)?,
         }
         Ok(engine)

@@ -34,6 +34,8 @@ pub(super) struct Mailbox {
     spawn: SpawnId,
     /// The longest text that the program takes, in bytes.
     most: usize,
+    /// Our tool that shows messages.
+    read: &'static str,
 }
 
 /// Messages that go as one text.
@@ -47,7 +49,12 @@ pub(super) struct Waiting {
 
 impl Mailbox {
     pub(super) fn new(inbox: PathBuf, answers: PathBuf, spawn: SpawnId, most: usize) -> Self {
-        Self { inbox, answers, spawn, most }
+        Self { inbox, answers, spawn, most, read: "team_read" }
+    }
+
+    /// Names our tool that shows messages as the program knows it.
+    pub(super) fn with_reader(self, read: &'static str) -> Self {
+        Self { read, ..self }
     }
 
     fn taken(&self) -> PathBuf {
@@ -56,7 +63,10 @@ impl Mailbox {
 
     /// Returns what goes to the program for a text that was taken: one that is too long stays in its file.
     fn handed(&self, stem: &str, text: String) -> String {
-        if text.len() <= self.most { text } else { pointer(&text, &self.taken().join(format!("{stem}.txt"))) }
+        if text.len() <= self.most {
+            return text;
+        }
+        pointer(&text, &self.taken().join(format!("{stem}.txt")), self.read)
     }
 
     /// Takes everything that waits, in order, as far as it goes together.
@@ -195,7 +205,7 @@ mod tests {
         assert_eq!(mailbox.take().unwrap().key, "m-3", "the two are too long together");
         fs::write(inbox.join("000000000004-m-4.txt"), "head\n(id m-4)\nlong and longer").unwrap();
         let pointer = mailbox.take().unwrap().text;
-        assert!(pointer.starts_with("head\n(id m-4)\nThis message is long."), "{pointer}");
+        assert!(pointer.starts_with("head\n(id m-4)\nThis message is in a file:"), "{pointer}");
         assert!(pointer.contains(&*inbox.join("taken/000000000004-m-4.txt").to_string_lossy()), "{pointer}");
         assert_eq!(of("x-8").open(), [], "an earlier start's");
         assert_eq!(mailbox.open(), []);

@@ -75,7 +75,8 @@ pub fn run(seat_file: &Path) -> Result<u8, EngineError> {
     let answers = seat.seat_dir.join(ANSWERS);
     make_dir(&inbox.join("taken"), 0o700)?;
     make_dir(&answers, 0o700)?;
-    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn, provider.typing().max_bytes);
+    let mailbox = Mailbox::new(inbox.clone(), answers.clone(), seat.spawn, provider.typing().max_bytes)
+        .with_reader(provider.tool_names().read);
     let watch = watch(&[inbox, answers, seat.seat_dir.clone()])?;
     let mut bridge = Running {
         clock: RealClock::default(),

@@ -84,7 +84,7 @@ impl Core {
             }
             size += text.len() + 2;
             parcel.ids.push((*seq, message.id.clone()));
-            parcel.texts.push(text);
+            parcel.texts.push(if channel == Channel::Bell { provider.laid(text) } else { text });
         }
         if parcel.ids.is_empty() {
             return Ok(None);
@@ -97,13 +97,13 @@ impl Core {
 
     fn make_typable(&self, provider: &dyn Provider, parcel: &mut Parcel) -> Result<(), EngineError> {
         match provider.frame(&parcel.texts.join("\n\n")) {
-            Framed::Safe { text, .. } => parcel.typed = text,
+            Framed::Safe(text) => parcel.typed = text,
             Framed::Unsafe(_) if parcel.ids.len() > 1 => {
                 parcel.ids.truncate(1);
                 parcel.texts.truncate(1);
                 self.make_typable(provider, parcel)?;
             }
-            Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Empty) => {
+            Framed::Unsafe(UnsafeText::TooLong { .. } | UnsafeText::Changed | UnsafeText::Empty) => {
                 // It goes as a file that the receiver is told to read.
                 let Some((_, id)) = parcel.ids.first() else { return Ok(()) };
                 let dir =
@@ -116,9 +116,9 @@ impl Core {
                     path: file.clone(),
                     source,
                 })?;
-                let pointer = pointer(text, &file);
+                let pointer = pointer(text, &file, provider.tool_names().read);
                 parcel.typed = match provider.frame(&pointer) {
-                    Framed::Safe { text, .. } => text,
+                    Framed::Safe(text) => text,
                     Framed::Unsafe(_) => pointer,
                 };
                 parcel.file = Some(file);

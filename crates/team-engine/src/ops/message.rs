@@ -40,6 +40,13 @@ impl Text {
         let cleaned = team_tmux::clean_text(text);
         Self { text: cleaned.text.into_owned(), cleaned: cleaned.removed as u64 }
     }
+
+    /// Cleans the text of a message, which keeps its line ends as they are, those of Windows, too.
+    pub fn clean_message(text: &str) -> Self {
+        let lines: Vec<Self> = text.split("\r\n").map(Self::clean).collect();
+        let texts: Vec<&str> = lines.iter().map(|it| it.text.as_str()).collect();
+        Self { text: texts.join("\r\n"), cleaned: lines.iter().map(|it| it.cleaned).sum() }
+    }
 }
 
 /// What is to be sent.
@@ -159,7 +166,7 @@ impl Engine {
         step: ReceiptStep,
         wait: Duration,
     ) -> Result<Sent, EngineError> {
-        let text = Text::clean(&args.text);
+        let text = Text::clean_message(&args.text);
         if text.text.trim().is_empty() {
             let hint = Some("give a text, `-f FILE`, or `-` for standard input".to_owned());
             return Err(EngineError::Usage { message: "there is no text to send".to_owned(), hint });
@@ -614,4 +621,20 @@ fn parse_step(word: &str) -> Option<ReceiptStep> {
     ]
     .into_iter()
     .find(|it| it.as_str() == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_message_keeps_its_line_ends_and_loses_what_acts_as_a_key() {
+        let check = |text: &str, kept: &str, cleaned: u64| {
+            assert_eq!(Text::clean_message(text), Text { text: kept.to_owned(), cleaned });
+        };
+        check("one\r\ntwo\r\n", "one\r\ntwo\r\n", 0);
+        check("one\ntwo\tthree\n\n", "one\ntwo\tthree\n\n", 0);
+        check("a\rb\r\r\n", "a\nb\n\r\n", 2);
+        check("a\u{1b}[201~\r\n\u{3}", "a[201~\r\n", 2);
+    }
 }

@@ -116,6 +116,17 @@ impl Engine {
         Ok(Self { workspace, store, clock: Arc::new(RealClock::default()), caller, team })
     }
 
+    /// Opens it for a tool server. That speaks for nobody unless a seat vouches for it: it is started by a program, and
+    /// a program is never the person.
+    pub fn for_tool_server(scope: &Scope) -> Result<Self, EngineError> {
+        let mut engine = Self::look(scope)?;
+        let nested = scope.seat_file.as_deref().is_some_and(is_of_a_nested_program);
+        if nested || engine.caller == Caller::Person {
+            engine.caller = Caller::Unproved;
+        }
+        Ok(engine)
+    }
+
     /// Opens it for writing: the log and the state directory are there afterwards.
     pub fn open(scope: &Scope) -> Result<Self, EngineError> {
         let mut engine = Self::look(scope)?;
@@ -144,16 +155,6 @@ impl Engine {
     /// Who calls.
     pub fn caller(&self) -> &Caller {
         &self.caller
-    }
-
-    /// Speaks for nobody unless a seat vouches for it, as a tool server does: it is started by a program, and a
-    /// program is never the person.
-    #[must_use]
-    pub fn without_person(mut self) -> Self {
-        if self.caller == Caller::Person {
-            self.caller = Caller::Unproved;
-        }
-        self
     }
 
     /// What is known of a team.
@@ -269,4 +270,14 @@ fn proved(path: &Path, seat: &SeatFile) -> Caller {
     } else {
         Caller::Unproved
     }
+}
+
+/// Says whether this tool server was started by another program than the seat's own, which is known and runs.
+fn is_of_a_nested_program(path: &Path) -> bool {
+    let Ok(seat) = SeatFile::read(path) else { return false };
+    let starts_it =
+        team_provider::provider(&seat.provider).is_some_and(team_provider::Provider::starts_servers);
+    let live = SeatFile::live(path).map(|it| it.client);
+    let client = live.filter(|it| process::identify(it.pid).as_ref() == Some(it));
+    starts_it && client.is_some_and(|it| process::parent().as_ref() != Some(&it))
 }

@@ -158,6 +158,8 @@ impl Provider for Codex {
             risky_first: &['/', '!'],
             tabs_change: false,
             trims: true,
+            drops: |_| false,
+            changes: |_| false,
         }
     }
 

@@ -282,11 +282,18 @@ impl Provider for Copilot {
             risky_first: &['/', '!', '#', '@', '?', '&'],
             tabs_change: true,
             trims: true,
+            drops: |_| false,
+            changes: |_| false,
         }
     }
 
     fn frame(&self, text: &str) -> Framed {
         typing::frame(&self.typing(), text)
+    }
+
+    /// What the extension gives to the program loses the white space at its end.
+    fn laid(&self, text: String) -> String {
+        typing::keep_end(text)
     }
 }
 

@@ -169,6 +169,10 @@ impl Provider for Gemini {
         Ok(launch)
     }
 
+    fn starts_servers(&self) -> bool {
+        true
+    }
+
     fn records_home(&self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
         let named = env.get(HOME_VARIABLE).or_else(|| env.get("HOME"));
         named.filter(|it| !it.is_empty()).map(PathBuf::from)
@@ -277,12 +281,26 @@ impl Provider for Gemini {
             risky_first: &['/', '!', '#', '@', '?'],
             tabs_change: true,
             trims: true,
+            drops: is_dropped,
+            changes: names_a_file,
         }
     }
 
     fn frame(&self, text: &str) -> Framed {
         typing::frame(&self.typing(), text)
     }
+}
+
+/// Says whether the program takes a character out of what is pasted: marks of writing direction, and two without width.
+fn is_dropped(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Says whether a text may name a file as `@path`, anywhere: where there is such a file, the program puts another spelling
+/// of the name and the inside of the file into what the model gets.
+fn names_a_file(text: &str) -> bool {
+    let begins = |it: char| !it.is_whitespace() && !",;!?()[]{}".contains(it);
+    text.match_indices('@').any(|(at, _)| text[at + 1..].starts_with(begins))
 }
 
 /// Returns a path as text, or says that the program cannot be given it.

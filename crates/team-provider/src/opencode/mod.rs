@@ -145,6 +145,8 @@ impl Provider for OpenCode {
             risky_first: &['/', '!'],
             tabs_change: false,
             trims: false,
+            drops: |_| false,
+            changes: |_| false,
         }
     }
 
