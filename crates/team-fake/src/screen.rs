@@ -58,7 +58,8 @@ impl Screen {
         for (row, line) in frame.lines.iter().enumerate() {
             if old.lines.get(row) != Some(line) {
                 let (plain, dim) = line.text.split_at(line.dim_from.unwrap_or(line.text.len()));
-                let _ = write!(out, "\x1b[{};1H", row + 1);
+                // Erased first: behind a line as wide as the terminal that would take its last cell.
+                let _ = write!(out, "\x1b[{};1H\x1b[K", row + 1);
                 let reverse = line.reverse_at.filter(|it| *it < plain.len());
                 let (before, rest) = plain.split_at(reverse.unwrap_or(plain.len()));
                 out.push_str(before);
@@ -70,7 +71,6 @@ impl Screen {
                 if !dim.is_empty() {
                     let _ = write!(out, "\x1b[2m{dim}\x1b[0m");
                 }
-                out.push_str("\x1b[K");
             }
         }
         for row in frame.lines.len()..old.lines.len() {
@@ -183,6 +183,13 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_as_wide_as_the_terminal_keeps_its_last_cell() {
+        let frame = Frame { lines: vec![Line::plain("│ x │")], cursor: None };
+        let drawn = Screen::default().draw(frame);
+        assert!(drawn.contains("\x1b[K│ x │\x1b[?7h"), "{drawn:?}");
+    }
 
     #[test]
     fn only_changed_lines_are_drawn() {

@@ -443,10 +443,11 @@ fn dialog(kind: Kind, detail: &str) -> Dialog {
             let shown = detail.split_once('(').map_or(detail, |it| it.1.trim_end_matches(')'));
             dialog(
                 &format!("? Shell  {shown}"),
-                &[shown, "Allow execution of [Shell]?"],
+                &["Allow execution of [Shell]?"],
                 &["Allow once", "Allow for this session", "No, suggest changes (esc)"],
                 Some(3),
             )
+            .boxing(shown, "")
         }
         Kind::Limit => dialog(
             "Usage limit reached for all Pro models.",
