@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::claude_like::{self, Family, hooks, places, records, start};
 use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{GeneratedFile, Launch, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, FolderTrust, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -107,6 +107,18 @@ impl Provider for Claude {
             announces_approvals: true,
             tells_interrupts: true,
             tells_dialogs: true,
+        }
+    }
+
+    fn default_model(&self) -> Option<&'static str> {
+        Some("claude-sonnet-4-6")
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys {
+            base_url: "ANTHROPIC_BASE_URL",
+            api_key: "ANTHROPIC_API_KEY",
+            auth_token: "ANTHROPIC_AUTH_TOKEN",
         }
     }
 

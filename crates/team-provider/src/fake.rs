@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::claude_like::{self, Family, hooks, places, records, start};
 use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules, kept};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -65,6 +65,10 @@ impl Provider for Fake {
             tells_interrupts: true,
             tells_dialogs: true,
         }
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys { base_url: "BASE_URL", api_key: "API_KEY", auth_token: "AUTH_TOKEN" }
     }
 
     fn known_versions(&self) -> &'static Versions {

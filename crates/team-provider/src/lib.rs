@@ -34,7 +34,9 @@ pub use fact::{
 };
 pub use launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
 pub use moment::reset_time;
-pub use provider::{AuthModes, Capabilities, ModelList, ModelName, Program, Provider, ToolNames};
+pub use provider::{
+    AuthModes, Capabilities, ModelList, ModelName, ProfileKeys, Program, Provider, ToolNames,
+};
 pub use registry::{Known, known, provider, providers, similar};
 pub use screen::{
     AnswerKey, Composer, Dialog, DialogKind, DialogRule, Mark, Question, Screen, ScreenReading,

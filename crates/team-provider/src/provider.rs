@@ -15,6 +15,17 @@ use crate::seat::{Auth, SeatContext};
 use crate::typing::{Framed, Typing};
 use crate::version::{VersionVerdict, Versions};
 
+/// The variables in which a program looks for what a profile says; empty where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProfileKeys {
+    /// For `BASE_URL`.
+    pub base_url: &'static str,
+    /// For `API_KEY`.
+    pub api_key: &'static str,
+    /// For `AUTH_TOKEN`.
+    pub auth_token: &'static str,
+}
+
 /// What differs between agent programs, and nothing else.
 ///
 /// It says how to start one and what its records mean; touching the world is the
@@ -43,6 +54,9 @@ pub trait Provider: Send + Sync {
     fn default_model(&self) -> Option<&'static str> {
         None
     }
+
+    /// Returns the variables in which the program looks for what a profile says.
+    fn key_names(&self) -> ProfileKeys;
 
     /// Says how the program tells which models it knows, if it does.
     fn model_list(&self) -> Option<ModelList> {

@@ -1,4 +1,6 @@
 //! What recordings of a real program prove, and what broken records prove: nothing.
+//!
+//! Long: one table of records, a part for each program.
 
 use std::fmt::Write as _;
 use std::path::Path;

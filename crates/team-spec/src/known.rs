@@ -142,35 +142,6 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns the usual table.
-    pub fn standard() -> Self {
-        use Effort::{High, Low, Max, Medium, Xhigh};
-        let mut known = Self::default();
-        let mut add = |name: &str, efforts: &[Effort], model: Option<&str>, key_names| {
-            let capabilities = Capabilities {
-                fast: false,
-                efforts: efforts.to_vec(),
-                auth_modes: AuthMode::ALL.to_vec(),
-                default_model: model.map(str::to_owned),
-                key_names,
-            };
-            known.providers.insert(name.to_owned(), capabilities);
-        };
-        let names = KeyNames::new("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
-        add("claude", &[Low, Medium, High, Xhigh, Max], Some("claude-sonnet-4-6"), names);
-        let names = KeyNames::new("OPENAI_BASE_URL", "OPENAI_API_KEY", "");
-        add("codex", &[Low, Medium, High, Xhigh], Some("gpt-5.5"), names);
-        let names = KeyNames::new("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "");
-        add("copilot", &[Low, Medium, High, Xhigh], None, names);
-        add("gemini", &[], None, KeyNames::new("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""));
-        add("opencode", &[], None, KeyNames::new("BASE_URL", "API_KEY", ""));
-        add("fake", Effort::ALL, None, KeyNames::new("BASE_URL", "API_KEY", "AUTH_TOKEN"));
-        for (alias, name) in [("claude_code", "claude"), ("gemini_cli", "gemini")] {
-            known.aliases.insert(alias.to_owned(), name.to_owned());
-        }
-        known
-    }
-
     /// Returns the models that a provider's program knows, if that can be known.
     pub(crate) fn models(&self, provider: &str) -> Option<Models> {
         self.models.and_then(|ask| ask(provider))

@@ -66,7 +66,6 @@ pub(crate) const RULES: &[Rule] = &[
         within: ALL,
         home: &["crates/team-provider/src/"],
         except: &[
-            ("crates/team-spec/src/known.rs", "the table of names, aliases and models that a file may hold"),
             ("crates/team-fake/src/", "wears the forms of such a program"),
             ("crates/team-stub/src/", "plays their model"),
             ("crates/team-testkit/src/", "installs the real programs"),

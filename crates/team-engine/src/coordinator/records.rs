@@ -1,6 +1,8 @@
 //! The providers' own records: transcripts and status files, read where they have grown or changed.
 //!
 //! Knows files and what the provider seam says of them. Must not know what follows from it.
+//!
+//! Long: reading what has grown, and telling what it proves, share the places of one seat.
 
 use std::collections::BTreeMap;
 use std::fs::File;

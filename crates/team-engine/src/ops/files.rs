@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use team_spec::{AuthMode, Known, Spec, TeamSource};
+use team_spec::{AuthMode, Capabilities, Effort, KeyNames, Known, Spec, TeamSource};
 
 use crate::error::EngineError;
 use crate::workspace;
@@ -167,14 +167,19 @@ pub struct CompiledSeat {
 
 /// What this build can start.
 pub(crate) fn known() -> Known {
-    let mut known = Known::standard();
+    let mut known = Known { models: Some(crate::models::of_provider), ..Known::default() };
     for it in team_provider::providers() {
-        if let Some(can) = known.providers.get_mut(it.name) {
-            let modes = it.provider().capabilities().auth.iter();
-            can.auth_modes = modes.filter_map(|it| AuthMode::parse(it.as_str())).collect();
-        }
+        let (can, keys) = (it.provider().capabilities(), it.provider().key_names());
+        let capabilities = Capabilities {
+            fast: can.fast,
+            efforts: can.effort.iter().filter_map(|it| Effort::parse(it)).collect(),
+            auth_modes: can.auth.iter().filter_map(|it| AuthMode::parse(it.as_str())).collect(),
+            default_model: it.provider().default_model().map(str::to_owned),
+            key_names: KeyNames::new(keys.base_url, keys.api_key, keys.auth_token),
+        };
+        known.providers.insert(it.name.to_owned(), capabilities);
+        known.aliases.extend(it.aliases.iter().map(|alias| ((*alias).to_owned(), it.name.to_owned())));
     }
-    known.models = Some(crate::models::of_provider);
     known
 }
 

@@ -1,4 +1,6 @@
 //! The clothes of Gemini CLI: its settings, trust, conversations, hooks, screens and habits.
+//!
+//! Long: one program, whose parts are told by the same few places and words.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -16,7 +16,7 @@ use crate::bridge::{Bridge, BridgeContext};
 use crate::claude_like;
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::provider::{Capabilities, ModelList, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ModelList, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -66,6 +66,14 @@ impl Provider for Codex {
 
     fn model_list(&self) -> Option<ModelList> {
         Some(ModelList { arguments: &["debug", "models", "--bundled"], read: records::models })
+    }
+
+    fn default_model(&self) -> Option<&'static str> {
+        Some("gpt-5.5")
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys { base_url: "OPENAI_BASE_URL", api_key: "OPENAI_API_KEY", auth_token: "" }
     }
 
     fn known_versions(&self) -> &'static Versions {

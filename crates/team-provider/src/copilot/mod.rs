@@ -18,7 +18,7 @@ use crate::claude_like::places::{bell, inbox};
 use crate::claude_like::start::{PRIVATE, is_uuid, pretty};
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, FolderTrust, SeatContext, Start};
 use crate::typing::{self, Framed, Typing};
@@ -126,6 +126,10 @@ impl Provider for Copilot {
             tells_interrupts: true,
             tells_dialogs: true,
         }
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys { base_url: ADDRESS, api_key: KEY, auth_token: "" }
     }
 
     fn known_versions(&self) -> &'static Versions {

@@ -18,7 +18,7 @@ use crate::claude_like::hooks::utf8;
 use crate::claude_like::start::{PRIVATE, is_uuid, pretty};
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext, Start};
 use crate::typing::{self, Framed, Typing};
@@ -107,6 +107,10 @@ impl Provider for Gemini {
             tells_interrupts: true,
             tells_dialogs: false,
         }
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys { base_url: ADDRESS, api_key: KEY, auth_token: "" }
     }
 
     fn known_versions(&self) -> &'static Versions {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::bridge::{Bridge, BridgeContext};
 use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
-use crate::provider::{Capabilities, Program, Provider, ToolNames};
+use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
@@ -57,6 +57,10 @@ impl Provider for OpenCode {
             tells_interrupts: true,
             tells_dialogs: true,
         }
+    }
+
+    fn key_names(&self) -> ProfileKeys {
+        ProfileKeys { base_url: "BASE_URL", api_key: "API_KEY", auth_token: "" }
     }
 
     fn known_versions(&self) -> &'static Versions {

@@ -7,7 +7,38 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use team_spec::{Known, Spec, SpecErrors, TeamSource, compile, locate};
+use team_spec::{
+    AuthMode, Capabilities, Effort, KeyNames, Known, Spec, SpecErrors, TeamSource, compile, locate,
+};
+
+/// What the files of these tests may name.
+fn known() -> Known {
+    use Effort::{High, Low, Max, Medium, Xhigh};
+    let mut known = Known::default();
+    let mut add = |name: &str, efforts: &[Effort], model: Option<&str>, key_names| {
+        let capabilities = Capabilities {
+            fast: false,
+            efforts: efforts.to_vec(),
+            auth_modes: AuthMode::ALL.to_vec(),
+            default_model: model.map(str::to_owned),
+            key_names,
+        };
+        known.providers.insert(name.to_owned(), capabilities);
+    };
+    let names = KeyNames::new("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN");
+    add("claude", &[Low, Medium, High, Xhigh, Max], Some("claude-sonnet-4-6"), names);
+    let names = KeyNames::new("OPENAI_BASE_URL", "OPENAI_API_KEY", "");
+    add("codex", &[Low, Medium, High, Xhigh], Some("gpt-5.5"), names);
+    let names = KeyNames::new("COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", "");
+    add("copilot", &[Low, Medium, High, Xhigh], None, names);
+    add("gemini", &[], None, KeyNames::new("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY", ""));
+    add("opencode", &[], None, KeyNames::new("BASE_URL", "API_KEY", ""));
+    add("fake", Effort::ALL, None, KeyNames::new("BASE_URL", "API_KEY", "AUTH_TOKEN"));
+    for (alias, name) in [("claude_code", "claude"), ("gemini_cli", "gemini")] {
+        known.aliases.insert(alias.to_owned(), name.to_owned());
+    }
+    known
+}
 
 pub(crate) struct World {
     dir: tempfile::TempDir,
@@ -17,7 +48,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, known: Known::standard() }
+        Self { dir, known: known() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
