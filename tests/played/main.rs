@@ -2,5 +2,6 @@
 
 mod claude;
 mod codex;
+mod copilot;
 mod gemini;
 mod opencode;

@@ -44,3 +44,15 @@ fn a_key_of_a_profile_is_seen_by_the_service_alone() {
     team.key_is_only_in(&profile, KEY);
     team.finish();
 }
+
+#[test]
+fn a_folder_that_a_person_has_granted_is_no_question() {
+    let Some(team) = Team::written(false) else { return };
+    team.crew.ws.ok(["grant", "trust"]);
+    let started = team.crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(0), "{}\n{}", started.snapshot(), team.screen());
+    assert_eq!(team.crew.events_of("dialog.pressing").len(), 0);
+    let asked = team.send("stub: say it is here");
+    team.wait_for_step(&asked, "answered");
+    team.finish();
+}

@@ -124,3 +124,15 @@ fn the_persons_layer_for_workers_counts_where_the_role_says_nothing() {
     team.crew.ws.ok(["restart", "--headless"]);
     team.finish();
 }
+
+#[test]
+fn a_folder_that_a_person_has_granted_is_no_question() {
+    let Some(team) = Team::written(false) else { return };
+    team.crew.ws.ok(["grant", "trust"]);
+    let started = team.crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(0), "{}\n{}", started.snapshot(), team.screen());
+    assert_eq!(team.crew.events_of("dialog.pressing").len(), 0);
+    let asked = team.send("stub: say it is here");
+    team.wait_for_step(&asked, "answered");
+    team.finish();
+}

@@ -156,3 +156,15 @@ fn a_folder_that_nobody_trusts_is_named_and_nothing_is_lost_in_the_pane() {
     assert!(team.asked("stub: say and again").body.to_string().contains("the word is stork"));
     team.finish();
 }
+
+#[test]
+fn a_folder_that_a_person_has_granted_is_no_question() {
+    let Some(team) = Team::written(false) else { return };
+    team.crew.ws.ok(["grant", "trust"]);
+    let started = team.crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(0), "{}\n{}", started.snapshot(), team.screen());
+    assert_eq!(team.crew.events_of("dialog.pressing").len(), 1);
+    let asked = team.send("stub: say it is here");
+    team.wait_for_step(&asked, "answered");
+    team.finish();
+}

@@ -182,3 +182,15 @@ fn a_draft_is_left_alone_a_killed_program_goes_on_and_a_limit_is_seen() {
 
     team.finish();
 }
+
+#[test]
+fn a_folder_that_a_person_has_granted_is_no_question() {
+    let Some(team) = Team::written(false) else { return };
+    team.crew.ws.ok(["grant", "trust"]);
+    let started = team.crew.ws.run(["quick-start", "--headless"]);
+    assert_eq!(started.code, Some(0), "{}\n{}", started.snapshot(), team.screen());
+    assert_eq!(team.crew.events_of("dialog.pressing").len(), 0);
+    let asked = team.send("stub: say it is here");
+    team.wait_for_step(&asked, "answered");
+    team.finish();
+}

@@ -114,3 +114,23 @@ fn a_person_at_the_terminal_is_asked_and_may_say_no() {
     assert_eq!(crew.ws.json(["grant"])["approvals"], json!({ "current": ["Bash(touch *)"] }));
     crew.finish();
 }
+
+#[test]
+fn a_question_of_trust_that_was_granted_gets_one_key_and_another_folders_none() {
+    for (dialogs, keys, ready) in [
+        ("dialog trust", "1", true),
+        // Three in a row look like one that no key closes: two tries, then it is a person's.
+        ("dialog trust\ndialog trust\ndialog trust", "11", false),
+        ("dialog trust /elsewhere", "", false),
+    ] {
+        let mut crew = Crew::written(&["w1"]);
+        crew.script(dialogs);
+        crew.ws.ok(["grant", "trust"]);
+        let started = crew.ws.run(["quick-start", "--headless"]);
+        assert_eq!(started.code, Some(i32::from(!ready)), "{dialogs}: {}", started.snapshot());
+        assert_eq!(crew.bytes("w1"), keys.as_bytes(), "{dialogs}");
+        assert_eq!(crew.events_of("dialog.pressing").len(), keys.len(), "{dialogs}");
+        assert_eq!(crew.activity("w1"), if ready { "idle" } else { "awaiting_trust" }, "{dialogs}");
+        crew.finish();
+    }
+}

@@ -3,7 +3,6 @@
 mod approvals;
 mod bell;
 mod cli;
-mod copilot;
 mod dialogs;
 mod ends;
 mod faults;

@@ -354,6 +354,11 @@ fn trust_of(
 }
 
 impl Prepared {
+    /// What a person should know of this start.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.launch.notes
+    }
+
     /// What must be seen before the seat is ready.
     pub(crate) fn needs(&self) -> Vec<ReadyFact> {
         self.launch

@@ -85,6 +85,7 @@ impl World {
             needs: Vec::new(),
             channel: Channel::Keys,
             seat: String::new(),
+            notes: Vec::new(),
         }]);
         let spawn = SpawnId(self.state.seq);
         let events = decide::claim(&self.state, spawn, &process()).expect("it may be claimed");

@@ -422,6 +422,7 @@ pub const FREE_TEXT: &[&str] = &[
     "message",
     "next_actions",
     "note",
+    "notes",
     "presentation",
     "question",
     "reason",
@@ -556,6 +557,9 @@ pub enum Event {
         channel: Channel,
         /// The seat file's name in the state directory.
         seat: String,
+        /// What a person should know of this start.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     #[serde(rename = "spawn.opened")]
     SpawnOpened { spawn: SpawnId, pane: String, pid: u32 },
@@ -565,6 +569,9 @@ pub enum Event {
     SpawnSuperseded { spawn: SpawnId, why: String },
     #[serde(rename = "restart.fresh_spawn")]
     RestartFreshSpawn { agent: AgentName, why: String },
+
+    #[serde(rename = "dialog.pressing")]
+    DialogPressing { spawn: SpawnId, dialog: String, attempt: u32 },
 
     // What was seen of a seat.
     #[serde(rename = "provider.started")]

@@ -274,6 +274,12 @@ pub struct Spawn {
     pub version: Option<String>,
     /// What must still be seen before it is ready.
     pub needs: BTreeSet<ReadyFact>,
+    /// How often a key was announced for a question of its start that a person has answered beforehand.
+    #[serde(default)]
+    pub pressed: u32,
+    /// What a person should know of this start.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The process of its tool server.
     #[serde(default)]
     pub tools: Option<ProcessIdentity>,

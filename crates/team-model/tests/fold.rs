@@ -94,6 +94,7 @@ impl World {
             needs: vec![ReadyFact::ToolsListed],
             channel: Channel::Keys,
             seat: "f.json".to_owned(),
+            notes: Vec::new(),
         }));
         self.then(Event::SpawnOpened { spawn, pane: "%1".to_owned(), pid: 7 });
         self.then(Event::SessionClaimed { spawn, process: process(7) });
@@ -396,6 +397,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             needs: vec![ReadyFact::StatusIdle],
             channel: Channel::Bell,
             seat: String::new(),
+            notes: Vec::new(),
         },
         4 => Event::SpawnOpened { spawn, pane: "%2".to_owned(), pid: 3 },
         5 => Event::SessionClaimed { spawn, process: process(attempt) },

@@ -290,7 +290,7 @@ fn use_own_home(seat: &SeatContext<'_>, launch: &mut Launch) {
             launch.env_set.insert("CLAUDE_CODE_SANDBOXED".to_owned(), "1".to_owned());
         }
         FolderTrust::OwnConfig => {}
-        FolderTrust::No => launch.notes.push(untrusted(seat)),
+        FolderTrust::No => launch.notes.push(seat.untrusted(FAMILY.name)),
     }
     let key = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]
         .into_iter()
@@ -316,7 +316,7 @@ fn use_managed_home(seat: &SeatContext<'_>, home: PathBuf, launch: &mut Launch) 
         }
     }
     if !seat.trust.is_trusted() {
-        launch.notes.push(untrusted(seat));
+        launch.notes.push(seat.untrusted(FAMILY.name));
     }
     let seed = json!({ "hasCompletedOnboarding": true, "projects": projects });
     launch.files.push(GeneratedFile {
@@ -339,14 +339,6 @@ fn use_managed_home(seat: &SeatContext<'_>, home: PathBuf, launch: &mut Launch) 
     launch.env_remove.extend(ACCOUNT.iter().map(|name| (*name).to_owned()));
     launch.managed_home = Some(home);
     Ok(())
-}
-
-/// Says that the program will ask about the folder.
-fn untrusted(seat: &SeatContext<'_>) -> String {
-    format!(
-        "`claude` will ask whether `{}` is trusted: nobody has trusted this folder yet",
-        seat.cwd.display()
-    )
 }
 
 /// Turns tool words into flags: what no word names is taken away, and nothing is allowed unasked.

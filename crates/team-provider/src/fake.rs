@@ -140,6 +140,10 @@ impl Provider for Fake {
         RULES.question(screen)
     }
 
+    fn read_trust(&self, screen: &Screen, folder: &Path) -> Option<Question> {
+        RULES.trust_question(screen, folder)
+    }
+
     fn is_about(&self, shown: &Question, tool: &str, input: &str) -> bool {
         let asked: Value = serde_json::from_str(input).unwrap_or_default();
         let what = asked["command"].as_str().unwrap_or(input);

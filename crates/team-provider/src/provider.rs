@@ -150,6 +150,12 @@ pub trait Provider: Send + Sync {
         None
     }
 
+    /// Returns the question whether this folder is trusted that a screen shows, if it is one that a key may answer for a
+    /// person who has granted it.
+    fn read_trust(&self, _screen: &Screen, _folder: &Path) -> Option<Question> {
+        None
+    }
+
     /// Says whether the question on the screen is the one that a hook told with this tool and this input.
     fn is_about(&self, _shown: &Question, _tool: &str, _input: &str) -> bool {
         false

@@ -146,3 +146,13 @@ pub struct SeatContext<'a> {
     /// Version that the program told, if it was asked.
     pub version: Option<&'a str>,
 }
+
+impl SeatContext<'_> {
+    /// Says that the program will ask whether the folder is trusted.
+    pub(crate) fn untrusted(&self, program: &str) -> String {
+        format!(
+            "`{program}` will ask whether `{}` is trusted: nobody has trusted this folder yet; `team-agent grant trust` does",
+            self.cwd.display()
+        )
+    }
+}

@@ -123,6 +123,7 @@ impl<'a> Past<'a> {
                         needs: Vec::new(),
                         channel: Channel::Keys,
                         seat: "old.json".to_owned(),
+                        notes: Vec::new(),
                     },
                     Event::SessionClaimed { spawn, process: process.clone() },
                     Event::ActivityObserved {

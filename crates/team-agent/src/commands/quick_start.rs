@@ -62,6 +62,11 @@ pub(crate) fn show_started(ui: &Ui, started: &Started) -> u8 {
         if let Some(note) = &started.note {
             ui.say(note);
         }
+        for seat in &started.agents {
+            for note in &seat.notes {
+                ui.say(&format!("note: {}: {note}", seat.agent));
+            }
+        }
         if started.ready { show_ready(ui, started) } else { show_why(ui, started) }
     })
 }

@@ -137,6 +137,7 @@ impl Core {
                         .file_name()
                         .map(|it| it.to_string_lossy().into_owned())
                         .unwrap_or_default(),
+                    notes: ready.notes().to_vec(),
                 });
             }
             Ok((events, spawns))
@@ -264,7 +265,8 @@ impl Core {
         if let Some(look) = self.seen.seats.get_mut(at) {
             look.start_asked = Some(now);
         }
-        if seat.activity.reason.as_deref() == Some(dialog.name.as_str()) {
+        let known = seat.activity.reason.as_deref() == Some(dialog.name.as_str());
+        if self.settle_trust(at, provider, &dialog, &shown, pane)? || known {
             return Ok(());
         }
         let observed = Event::ActivityObserved {

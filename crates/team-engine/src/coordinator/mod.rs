@@ -18,6 +18,7 @@ mod press;
 mod records;
 mod seen;
 mod socket;
+mod trust;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -50,6 +50,8 @@ pub struct Seen {
     pub start_looked: Option<Duration>,
     /// When a question that only a person may answer was last seen there.
     pub start_asked: Option<Duration>,
+    /// When a key was last pressed for a question that a person has answered beforehand.
+    pub trust_pressed: Option<Duration>,
     /// When its provider's limit ends.
     pub limit_ends: Option<Duration>,
     /// When it was first seen to be ready.

@@ -51,6 +51,9 @@ pub struct SeatProgress {
     pub reason: Option<String>,
     /// The last lines of its screen, where it failed.
     pub last_lines: Vec<String>,
+    /// What to know of this start besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// How far a start is.
@@ -281,6 +284,7 @@ fn seat_progress(name: &AgentName, seat: &team_model::Seat) -> SeatProgress {
         state: state.to_owned(),
         reason,
         last_lines: seat.last_lines.clone(),
+        notes: seat.spawn.as_ref().map(|it| it.notes.clone()).unwrap_or_default(),
     }
 }
 

@@ -46,7 +46,8 @@ pub(super) fn words(event: &Event) -> String {
         Event::AgentStopped { cause, .. } => format!("stopped ({cause})"),
         Event::AgentFailed { why, .. } => format!("failed: {why}"),
         Event::AgentRemoved { .. } => "removed from the team".to_owned(),
-        Event::SpawnPlanned { mode, .. } => format!("is being started ({mode})"),
+        Event::SpawnPlanned { mode, notes, .. } if notes.is_empty() => format!("is being started ({mode})"),
+        Event::SpawnPlanned { mode, notes, .. } => format!("is being started ({mode}): {}", notes.join("; ")),
         Event::SpawnOpened { .. } => "its terminal is open".to_owned(),
         Event::SpawnSuperseded { why, .. } => format!("this start is given up: {why}"),
         Event::RestartFreshSpawn { why, .. } => format!("begins a new conversation: {why}"),
@@ -77,6 +78,9 @@ pub(super) fn words(event: &Event) -> String {
             }
         }
         Event::ApprovalRequested { tool, .. } => format!("asks permission for {tool}"),
+        Event::DialogPressing { dialog, .. } => {
+            format!("the key for {} is pressed: a person has granted it", dialog.replace('_', " "))
+        }
         Event::ApprovalPressing { refused: true, .. } => {
             "the screen had changed: no key was pressed".to_owned()
         }

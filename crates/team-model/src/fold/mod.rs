@@ -13,7 +13,7 @@ use crate::state::{Activity, Coordinator, Leader, ReceiptStep, Server, State, Te
 use crate::{ActivityKind, Event, MessageId, Proof, SpawnId, TeamKey};
 
 /// Changes whenever the meaning of a snapshot changes, so that an old one is not used.
-pub const FOLD_FORMAT: &str = "state-8";
+pub const FOLD_FORMAT: &str = "state-9";
 
 /// Why a message is unknown whose turn was seen to begin.
 pub const CUT_OFF: &str = "the session ended before the turn was seen to end";
@@ -89,6 +89,7 @@ impl State {
             | Event::ApprovalRequested { .. }
             | Event::ApprovalAnswering { .. }
             | Event::ApprovalPressing { .. }
+            | Event::DialogPressing { .. }
             | Event::ApprovalNotGiven { .. }
             | Event::ApprovalClosed { .. }
             | Event::ProviderClassifyUnsupported { .. } => self.observe(at, team, event),
@@ -240,6 +241,7 @@ fn spawn_of(event: &Event) -> Option<SpawnId> {
         | Event::ApprovalRequested { spawn, .. }
         | Event::ApprovalAnswering { spawn, .. }
         | Event::ApprovalPressing { spawn, .. }
+        | Event::DialogPressing { spawn, .. }
         | Event::ApprovalNotGiven { spawn, .. }
         | Event::ApprovalClosed { spawn, .. }
         | Event::ProviderClassifyUnsupported { spawn, .. } => Some(*spawn),

@@ -183,6 +183,11 @@ impl Team {
                     given.pressed = *attempt > 1 || !refused;
                 }
             }
+            Event::DialogPressing { attempt, .. } => {
+                if let Some(spawn) = seat.spawn.as_mut() {
+                    spawn.pressed = *attempt;
+                }
+            }
             Event::ApprovalNotGiven { request, why, pressed, .. } => {
                 if let Some(open) = seat.approvals.get_mut(request).filter(|it| it.answering.is_some()) {
                     open.answering = None;

@@ -244,7 +244,7 @@ impl Team {
                 let agent = agent.clone();
                 self.drop_attempts(&agent);
             }
-            Event::SpawnPlanned { mode, session, native, needs, channel, seat: file, .. } => {
+            Event::SpawnPlanned { mode, session, native, needs, channel, seat: file, notes, .. } => {
                 let id = session.unwrap_or(SessionId(at.seq));
                 let known = seat.session.as_ref().filter(|it| it.id == id).cloned();
                 seat.session = Some(match known {
@@ -263,6 +263,8 @@ impl Team {
                     provider: None,
                     version: None,
                     needs: needs.iter().copied().collect(),
+                    pressed: 0,
+                    notes: notes.clone(),
                     tools: None,
                     tools_lost: false,
                     exited: None,

@@ -15,7 +15,7 @@ use crate::claude_like::SERVER;
 use crate::claude_like::places::{bell, inbox};
 use crate::claude_like::start::{PRIVATE, is_uuid};
 use crate::launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
-use crate::seat::{Auth, SeatContext, Start};
+use crate::seat::{Auth, FolderTrust, SeatContext, Start};
 
 /// Variable under which a profile's key reaches the server.
 const KEY_VARIABLE: &str = "TEAM_SEAT_API_KEY";
@@ -203,13 +203,18 @@ fn is_old_layer(line: &str) -> bool {
 /// Chooses the home: the person's own, or with a profile's key one of the seat.
 fn home(seat: &SeatContext<'_>, settings: &mut Settings, launch: &mut Launch) -> Result<(), Unsupported> {
     if !seat.trust.is_trusted() {
-        launch.notes.push(format!(
-            "`{NAME}` may ask whether `{}` is trusted: nobody has trusted this folder yet",
-            seat.cwd.display()
-        ));
+        launch.notes.push(seat.untrusted(NAME));
     }
     launch.secret_env = seat.profile.clone();
+    let mut projects = serde_json::Map::new();
+    for folder in std::iter::once(seat.cwd).chain(seat.git_root).filter(|_| seat.trust.is_trusted()) {
+        projects.insert(text(folder)?, json!({ "trust_level": "trusted" }));
+    }
     if seat.auth == Auth::Subscription {
+        if seat.trust == FolderTrust::Granted {
+            // For this process alone: nothing is written into the person's settings.
+            settings.set("projects", &Value::Object(projects));
+        }
         let named = |env: &BTreeMap<String, String>| {
             env.get("CODEX_HOME").filter(|it| !it.is_empty()).map(PathBuf::from)
         };
@@ -242,10 +247,6 @@ fn home(seat: &SeatContext<'_>, settings: &mut Settings, launch: &mut Launch) ->
     let mut own = Settings::default();
     own.set("model_provider", &json!(SERVICE));
     own.set(&format!("model_providers.{SERVICE}"), &service);
-    let mut projects = serde_json::Map::new();
-    for folder in std::iter::once(seat.cwd).chain(seat.git_root).filter(|_| seat.trust.is_trusted()) {
-        projects.insert(text(folder)?, json!({ "trust_level": "trusted" }));
-    }
     own.set("projects", &Value::Object(projects));
     launch.files.push(GeneratedFile {
         path: home.join("config.toml"),

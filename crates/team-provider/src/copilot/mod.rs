@@ -20,7 +20,7 @@ use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watche
 use crate::launch::{Channel, GeneratedFile, Launch, ReadyFact, Unsupported};
 use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
-use crate::seat::{Auth, FolderTrust, SeatContext, Start};
+use crate::seat::{Auth, SeatContext, Start};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{self, Versions};
 
@@ -173,11 +173,6 @@ impl Provider for Copilot {
                 if let Some(model) = seat.model {
                     launch.argv.extend(["--model".into(), model.into()]);
                 }
-                if seat.trust == FolderTrust::Granted {
-                    launch
-                        .notes
-                        .push("`copilot` takes no trust for one start: answer its question once".to_owned());
-                }
             }
             Auth::CompatibleApi => use_profile(seat, &mut launch)?,
             Auth::OfficialApi => {
@@ -185,10 +180,7 @@ impl Provider for Copilot {
             }
         }
         if !seat.trust.is_trusted() {
-            launch.notes.push(format!(
-                "`copilot` will ask whether `{}` is trusted: nobody has trusted this folder yet",
-                seat.cwd.display()
-            ));
+            launch.notes.push(seat.untrusted(NAME));
         }
         tool_flags(seat.tools, &mut launch);
         Ok(launch)
@@ -262,6 +254,10 @@ impl Provider for Copilot {
 
     fn read_question(&self, screen: &Screen) -> Option<Question> {
         RULES.question(screen)
+    }
+
+    fn read_trust(&self, screen: &Screen, folder: &Path) -> Option<Question> {
+        RULES.trust_question(screen, folder)
     }
 
     fn is_about(&self, shown: &Question, tool: &str, input: &str) -> bool {

@@ -20,7 +20,7 @@ use crate::fact::{Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watche
 use crate::launch::{Channel, FileLink, GeneratedFile, Launch, ReadyFact, Unsupported};
 use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
 use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
-use crate::seat::{Auth, SeatContext, Start};
+use crate::seat::{Auth, FolderTrust, SeatContext, Start};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{self, Versions};
 use settings::{set, without_comments};
@@ -162,11 +162,12 @@ impl Provider for Gemini {
         launch.files.push(file(folder.join("settings.json"), pretty(&Value::Object(settings))));
         launch.files.push(file(preamble, seat.preamble.to_owned()));
         if !seat.trust.is_trusted() {
-            launch.notes.push(format!(
-                "`gemini` will ask whether `{}` is trusted: nobody has trusted this folder yet",
-                seat.cwd.display()
-            ));
-        } else if managed {
+            launch.notes.push(seat.untrusted(NAME));
+        } else if !managed {
+            if seat.trust == FolderTrust::Granted {
+                launch.argv.push("--skip-trust".into());
+            }
+        } else {
             let trusted = json!({ text(seat.cwd)?: "TRUST_FOLDER" });
             launch.files.push(file(folder.join(TRUSTED), pretty(&trusted)));
         }
@@ -266,6 +267,10 @@ impl Provider for Gemini {
 
     fn read_question(&self, screen: &Screen) -> Option<Question> {
         RULES.question(screen)
+    }
+
+    fn read_trust(&self, screen: &Screen, folder: &Path) -> Option<Question> {
+        RULES.trust_question(screen, folder)
     }
 
     fn is_about(&self, shown: &Question, tool: &str, input: &str) -> bool {

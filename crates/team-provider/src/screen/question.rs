@@ -3,6 +3,8 @@
 //! Knows boxes, choices and their numbers. What is not exactly a known question, at the very end of the screen and as
 //! the program opened it, is none: somebody may be at it.
 
+use std::path::Path;
+
 use super::rules::{BoxRule, ScreenRules};
 use super::{DialogKind, Screen};
 
@@ -12,6 +14,8 @@ const FRAME: &[char] = &['│', '╭', '╮', '╰', '╯', '─'];
 const WRAPPED: usize = 2;
 /// The most characters of a row that are compared again when the key is pressed.
 const ROW: usize = 120;
+/// What stands in a rule for the name of a folder.
+const FOLDER: &str = "{folder}";
 /// The most rows that are compared again.
 const ROWS: usize = 16;
 
@@ -46,6 +50,11 @@ impl Question {
         !wanted.is_empty() && self.boxed.as_deref().is_some_and(|it| kept(it) == wanted)
     }
 
+    /// Says whether a row of it is this and nothing else.
+    pub(crate) fn says(&self, wanted: &str) -> bool {
+        self.text.lines().any(|it| it.trim() == wanted)
+    }
+
     /// Says whether this stands in it, blanks aside.
     pub(crate) fn names(&self, wanted: &str) -> bool {
         let wanted = kept(wanted);
@@ -68,7 +77,21 @@ struct Choice<'a> {
 impl ScreenRules {
     /// Returns the permission question on a screen, if it is one that a key may answer.
     pub(crate) fn question(&self, screen: &Screen) -> Option<Question> {
-        let dialog = self.read(screen).dialog.filter(|it| it.kind == DialogKind::Permission)?;
+        self.asked(screen, DialogKind::Permission, str::to_owned)
+    }
+
+    /// Returns the question on a screen whether a folder is trusted, if it is one that a key may answer: it names this very
+    /// folder, by its path or, where the program shows no more, by its name in the choice.
+    pub(crate) fn trust_question(&self, screen: &Screen, folder: &Path) -> Option<Question> {
+        let name = folder.file_name()?.to_str()?;
+        let rule = self.dialogs.iter().find(|it| it.kind == DialogKind::Trust && it.allow.is_some())?;
+        let names_it = rule.allow.as_deref().is_some_and(|it| it.contains(FOLDER));
+        let question = self.asked(screen, DialogKind::Trust, |label| label.replace(FOLDER, name))?;
+        (names_it || question.boxes(folder.to_str()?) || question.says(folder.to_str()?)).then_some(question)
+    }
+
+    fn asked(&self, screen: &Screen, kind: DialogKind, label: impl Fn(&str) -> String) -> Option<Question> {
+        let dialog = self.read(screen).dialog.filter(|it| it.kind == kind)?;
         let rule = self.dialogs.iter().find(|it| it.name == dialog.name && it.allow.is_some())?;
         let rows: Vec<&str> = screen.lines.iter().map(|it| unframed(it)).collect();
         let (first, last, choices) = self.choices(&rows)?;
@@ -81,15 +104,16 @@ impl ScreenRules {
         if choices.iter().any(|it| it.chosen != (it.number == rule.opens_at)) {
             return None;
         }
-        let key = |label: &str| {
-            if label == "Escape" {
+        let key = |wanted: &str| {
+            if wanted == "Escape" {
                 return Some(AnswerKey::Escape);
             }
-            let mut found = choices.iter().filter(|it| it.label == label);
+            let wanted = label(wanted);
+            let mut found = choices.iter().filter(|it| it.label == wanted);
             let one = found.next().filter(|_| found.next().is_none())?;
             Some(AnswerKey::Digit(one.number))
         };
-        let (allow, deny) = (key(rule.allow.as_deref()?)?, key(rule.deny.as_deref()?)?);
+        let (allow, deny) = (key(rule.allow.as_deref()?)?, key(rule.deny.as_deref().unwrap_or("Escape"))?);
         let top = self.top(screen, first)?;
         let inside = top + 1..first;
         let boxed: Vec<&str> = screen.lines[inside.clone()].iter().filter_map(|it| in_box(it)).collect();

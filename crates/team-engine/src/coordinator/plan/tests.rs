@@ -115,6 +115,7 @@ impl World {
             needs,
             channel,
             seat: "seat.json".to_owned(),
+            notes: Vec::new(),
         });
         let spawn = SpawnId(spawn);
         let look = Seen { spawn: Some(spawn), since: ms(NOW), ..Seen::default() };

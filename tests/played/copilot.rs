@@ -222,3 +222,16 @@ fn a_folder_that_nobody_trusts_is_named_and_what_a_person_answers_is_remembered(
     assert_eq!((team.taken("after the question"), team.enters()), (1, 0));
     team.crew.finish();
 }
+
+#[test]
+fn a_folder_that_a_person_has_granted_is_trusted_by_one_key_and_for_this_session_only() {
+    let team = Team::written(false);
+    team.crew.ws.ok(["grant", "trust"]);
+    team.crew.ws.ok(["quick-start", "--headless"]);
+    assert_eq!(team.crew.events_of("dialog.pressing").len(), 1);
+    team.crew.ask("w1", "after the question");
+    assert_eq!((team.taken("after the question"), team.enters()), (1, 0));
+    let own = fs::read_to_string(team.home().join("config.json")).expect("it is there");
+    assert!(own.contains(r#""trustedFolders":[]"#), "{own}");
+    team.crew.finish();
+}
