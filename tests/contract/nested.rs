@@ -10,7 +10,7 @@ use team_testkit::{ModelStub, process, real};
 use crate::team::{ALL, CLAUDE, CODEX, COPILOT, GEMINI, Kind, OPENCODE, SOON, Team};
 
 /// What may stand in the log of what is written while a nested program runs, and how often at most.
-const EXPECTED: [(&str, usize); 11] = [
+const EXPECTED: [(&str, usize); 12] = [
     ("activity.observed", 9),
     ("message.accepted", 2),
     ("message.held", 9),
@@ -20,6 +20,7 @@ const EXPECTED: [(&str, usize); 11] = [
     ("turn.ended", 2),
     ("approval.requested", 2),
     ("approval.answering", 2),
+    ("approval.pressing", 4),
     ("approval.closed", 2),
     ("observation.foreign", 99),
 ];

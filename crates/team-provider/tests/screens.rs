@@ -164,9 +164,14 @@ fn every_dialog_that_may_come_at_the_start_says_what_to_do() {
         assert!(dialogs.iter().any(|it| it.at_start && it.kind == DialogKind::Trust), "{name}");
         for rule in dialogs {
             assert!(!rule.all.is_empty() && rule.next.is_some(), "{name}: {}", rule.name);
-            assert_eq!(rule.allow.is_some(), rule.deny.is_some(), "{name}: {}", rule.name);
-            let is_permission = rule.kind == DialogKind::Permission;
-            assert!(is_permission || rule.allow.is_none(), "no key answers {name}: {}", rule.name);
+            // A key says yes or no to a permission question, and yes to a folder that was granted; nothing else.
+            let by_key = (rule.allow.is_some(), rule.deny.is_some());
+            let may_be = match rule.kind {
+                DialogKind::Permission => by_key.0 == by_key.1,
+                DialogKind::Trust => !by_key.1,
+                _ => by_key == (false, false),
+            };
+            assert!(may_be, "no key answers {name}: {}", rule.name);
         }
     }
 }

@@ -16,6 +16,9 @@ const SOON: Duration = Duration::from_secs(60);
 /// How long a command may take that waits for nothing.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
+/// How often Enter is pressed for one draft.
+const ENTERS: u32 = 4;
+
 /// How many questions one command may raise.
 const QUESTIONS: u32 = 3;
 
@@ -179,8 +182,11 @@ fn draft(world: &World) -> Seen {
         _ => return Err(shown(&sent)),
     };
     let mut person = sit_down(world)?;
-    person.types("\r");
-    let came = until(SOON, || world.other_end.times(DRAFT) > 0);
+    // An Enter that comes too soon after other input is a new line to some programs; a person presses it again.
+    let came = (0..ENTERS).any(|_| {
+        person.types("\r");
+        until(SOON / ENTERS, || world.other_end.times(DRAFT) > 0)
+    });
     person.leaves();
     let then = until(SOON, || world.other_end.times(words) == 1);
     match (came, world.other_end.times(DRAFT), then) {

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::world;
-
-/// What detaches a person from a pane.
-const DETACH: &[u8] = b"\x02d";
 
 pub(crate) struct Person {
     terminal: File,
@@ -55,10 +54,12 @@ impl Person {
         let _ = self.terminal.write_all(keys.as_bytes());
     }
 
-    /// Leaves the pane.
+    /// Leaves the pane as one does who closes the window: no key of it can end in the pane.
     pub(crate) fn leaves(mut self) {
-        let _ = self.terminal.write_all(DETACH);
         let child = &mut self.child;
+        if let Ok(pid) = i32::try_from(child.id()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGHUP);
+        }
         if !world::until(Duration::from_secs(5), || matches!(child.try_wait(), Ok(Some(_)))) {
             let _ = child.kill();
             let _ = child.wait();
