@@ -73,8 +73,17 @@ fn every_text_is_prose_and_a_long_one_is_a_label_in_the_box_and_whole_in_the_tur
         crew.ask("w1", text);
     }
     let texts = crew.texts("w1");
-    for part in ["/help me", "!this is prose", "@no-such-file", "# 请检查", "a\\"] {
+    for part in ["/help me", "!this is prose", "# 请检查", "a\\"] {
         assert!(texts.iter().any(|it| it.contains(part)), "{part}: {texts:?}");
+    }
+    // What the program would change goes as a file that it is told to read.
+    let whole: Vec<String> = texts
+        .iter()
+        .flat_map(|it| it.split_whitespace().filter(|it| it.starts_with('/') && it.ends_with(".txt")))
+        .map(|it| fs::read_to_string(it).expect("the file is there"))
+        .collect();
+    for part in ["@no-such-file", "x\ty"] {
+        assert!(whole.iter().any(|it| it.contains(part)), "{part}: {whole:?}");
     }
     assert_eq!(texts.len(), 6);
     let events = crew.fake_events("w1");
