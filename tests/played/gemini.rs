@@ -147,6 +147,50 @@ fn a_question_for_permission_is_listed_and_answered_in_the_pane_and_a_message_wa
     crew.finish();
 }
 
+// A question of which nothing tells that it was answered, until its tool has ended.
+#[test]
+fn a_question_that_was_answered_while_nobody_looked_is_closed_and_the_next_one_is_not() {
+    for (signal, back) in [("-KILL", None), ("-STOP", Some("-CONT"))] {
+        let crew = started();
+        // They differ by a blank.
+        crew.send(
+            "w1",
+            "fake: ask-permission Bash {\"command\":\"rm -rf a b\"}\nfake: shell echo A >>ran\n\
+             fake: ask-permission Bash {\"command\":\"rm -rf ab\"}\nfake: shell echo B >>ran",
+        );
+        let open = || -> Vec<String> {
+            let shown = crew.ws.json(["approvals", "w1"]);
+            let all = shown["approvals"].as_array().cloned().unwrap_or_default();
+            all.iter().map(|it| it["request_id"].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        crew.ws.wait_until("it asks", || open().len() == 1, SOON);
+        let first = open().remove(0);
+        crew.ws.wait_until("it shows", || crew.screen("w1").contains("rm -rf a b"), SOON);
+        let coordinator = crew.events_of("coordinator.started").pop().expect("one runs");
+        let pid = coordinator["event"]["process"]["pid"].to_string();
+        let kill = |signal: &str| {
+            let sent = std::process::Command::new("kill").args([signal, &pid]).status();
+            assert!(sent.expect("it runs").success(), "{signal}");
+        };
+        kill(signal);
+        crew.press("w1", &["1"]);
+        crew.ws.wait_until("it asks again", || crew.screen("w1").contains("rm -rf ab"), SOON);
+        crew.ws.wait_until("that is told", || crew.events_of("approval.requested").len() == 2, SOON);
+        if let Some(back) = back {
+            kill(back);
+        }
+        crew.ws.wait_until("the first is closed", || !open().contains(&first), SOON);
+        let second = open();
+        assert_eq!(second.len(), 1, "{signal}: {:?}", crew.events_of("approval.closed"));
+        let late = crew.ws.json(["approve", "w1", &first, "--allow"]);
+        assert_eq!(late["error"]["code"], "closed", "{signal}: {late}");
+        crew.ws.ok(["approve", "w1", &second[0], "--allow"]);
+        crew.wait_for_activity("w1", "idle");
+        assert_eq!(crew.ws.read("ran"), "A\nB\n", "{signal}");
+        crew.finish();
+    }
+}
+
 #[test]
 fn a_limit_of_a_day_is_seen_on_the_screen_and_outlasts_its_turn() {
     let crew = started();

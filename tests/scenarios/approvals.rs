@@ -341,6 +341,7 @@ fn a_rule_of_the_person_presses_the_key_too() {
     let mut crew = by_keys(&["w1"]);
     let rules = "---\nname: crew\napprovals:\n  allow: [\"Bash(touch *)\"]\n---\n";
     crew.ws.write(".team/current/TEAM.md", rules);
+    crew.ws.ok(["grant", "approvals"]);
     crew.ws.set("FAKE_ANSWERS", "keys");
     crew.start();
     crew.ask("w1", r#"fake: ask-permission Bash {"command":"touch a"}"#);

@@ -108,8 +108,14 @@ fn a_person_at_the_terminal_is_asked_and_may_say_no() {
         let start = "team-agent quick-start --headless; echo ended with $?; exec cat";
         let person = TestPane::open(&crew.ws, &["sh", "-c", start]);
         person.wait_for("grant it? [y/N]", SOON);
+        // What is written there while they think is not what they say yes to.
+        crew.ws.write(".team/current/TEAM.md", &RULES.replace("touch", "rm"));
         person.keys(&["y", "Enter"]);
-        person.wait_for("ended with 0", SOON);
+        person.wait_for("grant it? [y/N]", SOON);
+        person.wait_for("ended with 1", SOON);
+        assert!(person.screen().contains("nobody has granted: Bash(rm *)"), "{}", person.screen());
+        crew.ws.write(".team/current/TEAM.md", RULES);
+        crew.start();
     }
     assert_eq!(crew.ws.json(["grant"])["approvals"], json!({ "current": ["Bash(touch *)"] }));
     crew.finish();

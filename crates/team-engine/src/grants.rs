@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use team_model::TeamKey;
 use team_spec::Approvals;
 
+use crate::decide::Refusal;
 use crate::error::EngineError;
 use crate::workspace::{Workspace, write};
 
@@ -29,11 +30,34 @@ fn path(workspace: &Workspace) -> PathBuf {
 
 /// Takes back what was granted to a team that is forgotten.
 pub fn forget(workspace: &Workspace, team: &TeamKey) -> Result<(), EngineError> {
-    let mut grants = Grants::read(workspace);
-    if grants.approvals.remove(team).is_some() {
-        grants.keep(workspace)?;
+    if Grants::read(workspace).approvals.contains_key(team) {
+        change(workspace, |it| drop(it.approvals.remove(team)))?;
     }
     Ok(())
+}
+
+/// Changes them, one after another who wants to; what cannot be read is not written over.
+pub fn change(workspace: &Workspace, change: impl FnOnce(&mut Grants)) -> Result<Grants, EngineError> {
+    let file = path(workspace);
+    let failed = |doing| {
+        let path = file.clone();
+        move |source| EngineError::Io { doing, path, source }
+    };
+    let lock = std::fs::File::create(file.with_extension("lock")).map_err(failed("make the lock of"))?;
+    lock.lock().map_err(failed("lock"))?;
+    let mut grants = match std::fs::read_to_string(&file) {
+        Ok(text) => serde_json::from_str(&text).map_err(|_| {
+            let message = format!("`{}` is damaged, and nothing is granted until it is gone", file.display());
+            Refusal::new("grants_damaged", message)
+                .with_hint(format!("run `rm '{}'`, then grant anew", file.display()))
+        })?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Grants::default(),
+        Err(error) => return Err(failed("read")(error)),
+    };
+    change(&mut grants);
+    let text = serde_json::to_string(&grants).unwrap_or_default();
+    write(&file, &text, 0o600)?;
+    Ok(grants)
 }
 
 impl Grants {
@@ -41,12 +65,6 @@ impl Grants {
     pub fn read(workspace: &Workspace) -> Self {
         let text = std::fs::read_to_string(path(workspace)).ok();
         text.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default()
-    }
-
-    /// Keeps them.
-    pub fn keep(&self, workspace: &Workspace) -> Result<(), EngineError> {
-        let text = serde_json::to_string(self).unwrap_or_default();
-        Ok(write(&path(workspace), &text, 0o600)?)
     }
 
     /// Says whether a folder may be taken for trusted: it lies in the workspace, and that was granted under this name.
@@ -94,8 +112,9 @@ mod tests {
             folder: Some(dir.path().to_owned()),
             approvals: [(team.clone(), ["Bash(ls)".to_owned()].into())].into(),
         };
-        given.keep(&workspace).unwrap();
+        let kept = change(&workspace, |it| it.clone_from(&given)).unwrap();
         let read = Grants::read(&workspace);
+        assert_eq!(kept, read);
         assert_eq!(read, given);
         assert!(read.trusts(&workspace, &dir.path().join("sub")));
         assert!(!read.trusts(&workspace, dir.path().parent().unwrap()));
@@ -105,5 +124,8 @@ mod tests {
 
         std::fs::write(path(&workspace), "{").unwrap();
         assert_eq!(Grants::read(&workspace), Grants::default());
+        let refused = change(&workspace, |_| ()).unwrap_err();
+        assert!(refused.to_string().contains("is damaged"), "{refused}");
+        assert_eq!(std::fs::read_to_string(path(&workspace)).unwrap(), "{");
     }
 }

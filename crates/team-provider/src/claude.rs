@@ -68,10 +68,12 @@ const TOOL_WORDS: &[(&str, &[&str])] = &[
     ("fs_write", &["Edit", "Write", "NotebookEdit"]),
     ("execute_bash", &["Bash", "Monitor", "PowerShell"]),
     (WEB, &["WebFetch", "WebSearch"]),
+    // Differences are seen by the shell.
+    ("git_diff", &[]),
 ];
 
 /// Word for the tools that read the network; they are part of everything else, too.
-const WEB: &str = "web";
+const WEB: &str = "network";
 /// Word that leaves everything else of the program available.
 const BUILT_IN: &str = "provider_builtin";
 /// Word for our own tools; they are always available, a worker must be able to report.

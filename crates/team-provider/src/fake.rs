@@ -12,7 +12,7 @@ use crate::claude_like::{self, Family, hooks, places, records, start};
 use crate::fact::{ApprovalAnswer, Fact, HookContext, HookSession, RecordKind, SeatPlaces, Watched};
 use crate::launch::{Launch, Unsupported};
 use crate::provider::{Capabilities, ProfileKeys, Program, Provider, ToolNames};
-use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules, kept};
+use crate::screen::{DialogRule, Question, Screen, ScreenReading, ScreenRules};
 use crate::seat::{Auth, SeatContext};
 use crate::typing::{self, Framed, Typing};
 use crate::version::{VersionVerdict, Versions};
@@ -148,7 +148,7 @@ impl Provider for Fake {
         let asked: Value = serde_json::from_str(input).unwrap_or_default();
         let what = asked["command"].as_str().unwrap_or(input);
         let whole = format!("Tool use {tool}({what}) Do you want to proceed?");
-        kept(&shown.text) == kept(&whole)
+        shown.is(&whole)
     }
 
     fn approval_answer(&self, event: &str, answer: &ApprovalAnswer<'_>) -> Option<String> {

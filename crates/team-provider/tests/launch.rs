@@ -309,7 +309,7 @@ fn tool_words_take_away_and_never_allow() {
     let everything = ["fs_read", "fs_list", "fs_write", "execute_bash", "mcp_team", "provider_builtin"];
     assert_eq!(flags(&everything), "");
     assert_eq!(flags(&["fs_read", "fs_list", "mcp_team"]), "--tools Read,Glob,Grep,LSP");
-    assert_eq!(flags(&["fs_read", "web"]), "--tools Read,WebFetch,WebSearch");
+    assert_eq!(flags(&["fs_read", "network"]), "--tools Read,WebFetch,WebSearch");
     assert_eq!(flags(&["mcp_team"]), "--tools");
     assert_eq!(
         flags(&["fs_read", "fs_list", "provider_builtin"]),

@@ -228,7 +228,15 @@ fn a_question_is_read_with_the_keys_that_answer_it_and_what_it_is_about() {
     assert!(about("copilot", &copilot, "bash", r#"{"command":"touch x9"}"#));
     assert!(about("fake", &fake, "Bash", r#"{"command":"touch made-by-fake"}"#));
     // A part of it, more than it, something else, or what was cut is another question.
-    for other in ["touch x1; sleep", "touch x1; sleep 33", "touch x2; sleep 3", "", "sleep 3"] {
+    for other in [
+        "touch x1; sleep",
+        "touch x1; sleep 33",
+        "touch x2; sleep 3",
+        "",
+        "sleep 3",
+        "touch x1;sleep 3",
+        "touch x1; sleep 3 ─",
+    ] {
         let input = serde_json::json!({ "command": other }).to_string();
         assert!(!about("gemini", &gemini, "run_shell_command", &input), "{other}");
         assert!(!about("copilot", &copilot, "bash", &input), "{other}");

@@ -7,10 +7,13 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::place::TEAM_DIR;
+use crate::place::{DEFAULT_KEY, TEAM_DIR};
 
 /// A file of a template: its path below the team's directory, and its text.
 pub type TemplateFile = (&'static str, &'static str);
+
+/// How the template names its team.
+const TEMPLATE_NAME: &str = "name: my-team";
 
 /// What `team-agent init` writes.
 pub const TEAM_TEMPLATE: &[TemplateFile] = &[
@@ -104,12 +107,18 @@ pub fn fill(text: &str, values: &BTreeMap<&str, &str>) -> String {
 /// Writes the first team of a workspace, except files that exist already, and
 /// returns what was written.
 pub fn init_team(workspace: &Path, key: &str) -> io::Result<Vec<PathBuf>> {
-    write_template(TEAM_TEMPLATE, &workspace.join(TEAM_DIR).join(key))
+    // Two teams of one name could not run side by side.
+    let text = TEAM_TEMPLATE[0].1.replace(TEMPLATE_NAME, &format!("name: {key}"));
+    let mut template: Vec<(&str, &str)> = TEAM_TEMPLATE.to_vec();
+    if key != DEFAULT_KEY {
+        template[0].1 = &text;
+    }
+    write_template(&template, &workspace.join(TEAM_DIR).join(key))
 }
 
 /// Writes the files of a template that do not exist yet and returns them. Role
 /// files are left out where the team has some already.
-pub fn write_template(template: &[TemplateFile], dir: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn write_template(template: &[(&str, &str)], dir: &Path) -> io::Result<Vec<PathBuf>> {
     let has_roles = fs::read_dir(dir.join("agents")).is_ok_and(|mut it| {
         it.any(|it| it.is_ok_and(|it| it.path().extension().is_some_and(|it| it == "md")))
     });

@@ -1,7 +1,8 @@
 //! `grant`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use team_engine::EngineError;
 use team_engine::ops::{Engine, GrantsShown, Scope};
 
 use crate::cli::Context;
@@ -67,20 +68,26 @@ fn show(ui: &Ui, granted: &GrantsShown) {
     }
 }
 
-/// Carries out a start. Where it needs a grant and a person sits at the terminal, they are asked for it.
+/// Carries out a start. Where it needs a grant and a person sits at the terminal, they are asked for it: for what they
+/// are shown, and for nothing that is written into the files meanwhile.
 pub(crate) fn starting<T>(
     ui: &Ui,
     scope: &Scope,
-    dir: Option<&std::path::Path>,
-    mut start: impl FnMut() -> Result<T, team_engine::EngineError>,
+    dir: Option<&Path>,
+    team_id: Option<&str>,
+    mut start: impl FnMut() -> Result<T, EngineError>,
 ) -> Result<T, CliError> {
     match start() {
-        Err(team_engine::EngineError::Refused(refusal)) if refusal.code == "needs_grant" && ui.can_ask() => {
-            ui.say(&refusal.message);
-            if !ui.ask("grant it? [y/N] ") {
-                return Err(team_engine::EngineError::Refused(refusal).into());
+        Err(EngineError::Refused(refusal)) if refusal.code == "needs_grant" && ui.can_ask() => {
+            let missing = Engine::missing_grants(scope, dir, team_id)?;
+            ui.say("TEAM.md lets agents do this without asking you:");
+            for pattern in &missing.patterns {
+                ui.say(&format!("  {pattern}"));
             }
-            Engine::grant_approvals(scope, dir, true)?;
+            if !ui.ask("grant it? [y/N] ") {
+                return Err(EngineError::Refused(refusal).into());
+            }
+            Engine::grant_missing(scope, missing)?;
             Ok(start()?)
         }
         other => Ok(other?),

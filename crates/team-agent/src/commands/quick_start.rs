@@ -39,7 +39,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &QuickStartArgs) -> Result<u
     };
     ui.on_interrupt_starts_go_on();
     let scope = context.scope();
-    let started = starting(ui, &scope, options.dir.as_deref(), || {
+    let started = starting(ui, &scope, options.dir.as_deref(), options.team_id.as_deref(), || {
         Engine::quick_start(&scope, &options, &mut |it| show_progress(ui, it))
     })?;
     Ok(show_started(ui, &started))

@@ -27,7 +27,11 @@ pub(crate) struct RestartArgs {
 
 pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, CliError> {
     ui.on_interrupt_starts_go_on();
-    if let Some(agent) = args.what.as_ref().and_then(|it| Engine::agent_meant(&context.scope(), it)) {
+    let agent = match &args.what {
+        Some(word) => Engine::agent_meant(&context.scope(), word)?,
+        None => None,
+    };
+    if let Some(agent) = agent {
         let started = Engine::restart_agent(&context.scope(), &agent, &mut |it| show_progress(ui, it))?;
         return Ok(show_started(ui, &started));
     }
@@ -35,7 +39,7 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, 
         Some(dir) => Engine::scope_of(&context.scope(), dir),
         None => context.scope(),
     };
-    let started = starting(ui, &scope, None, || {
+    let started = starting(ui, &scope, None, scope.team.as_deref(), || {
         Engine::restart(&scope, args.headless, &mut |it| show_progress(ui, it))
     })?;
     Ok(show_started(ui, &started))

@@ -17,7 +17,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   team-agent wait --task 3
-  team-agent wait --idle coder --timeout 30s
+  team-agent wait --idle coder --timeout 30
   team-agent wait --event mcp.report_result")]
 #[group(skip)]
 #[command(group(clap::ArgGroup::new("wish").required(true).multiple(false)))]

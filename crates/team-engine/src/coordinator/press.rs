@@ -154,8 +154,9 @@ impl Core {
         if let Some(question) = provider.read_question(&screen) {
             let seat = self.store.state.teams.get(&at.0).and_then(|it| it.seats.get(&at.1));
             let dir = self.workspace.seat_dir(at.0.as_str(), at.1.as_str());
-            let older = seat.into_iter().flat_map(|it| it.approvals.range(..id));
-            let mut notes = older.filter_map(|(_, it)| {
+            let others =
+                seat.into_iter().flat_map(|it| it.approvals.iter().filter(|(other, _)| **other != id));
+            let mut notes = others.filter_map(|(_, it)| {
                 answers::asked(&dir, it.key.as_deref().filter(|it| answers::is_key(it))?)
             });
             return match (is_about(&question, asked), notes.any(|it| is_about(&question, &it))) {

@@ -301,6 +301,12 @@ impl Tracked {
                     let told = provider.takes_when_idle();
                     let live = position > self.live_from && !told;
                     for fact in provider.read_record(RecordKind::Transcript, line.trim_end()) {
+                        if let Fact::ApprovalResolved { tool_use_id: None, .. } = fact {
+                            let written = provider.record_time(line.trim_end());
+                            let written = written.and_then(DateTime::from_timestamp_millis);
+                            events.extend(answered_until(seat, spawn, live, written));
+                            continue;
+                        }
                         transcript_event(team, at, seat, spawn, &fact, (live, told), now, events);
                     }
                 }
@@ -323,6 +329,28 @@ impl Tracked {
         bytes.truncate(end);
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// Closes the questions that a record says are answered, without saying which: those that were asked before it was written,
+/// also where that is read later. A newer one may stand on the screen by then.
+fn answered_until(
+    seat: &Seat,
+    spawn: SpawnId,
+    live: bool,
+    written: Option<DateTime<Utc>>,
+) -> impl Iterator<Item = Event> {
+    let is_older = move |since: Option<DateTime<Utc>>| match (since, written) {
+        (Some(since), Some(written)) => since <= written,
+        _ => live,
+    };
+    seat.approvals.iter().filter(move |(_, it)| is_older(it.since)).map(move |(id, it)| {
+        Event::ApprovalClosed {
+            spawn,
+            request: Some(*id),
+            key: it.key.clone(),
+            how: "tool answered".to_owned(),
+        }
+    })
 }
 
 /// The reason why nobody can tell what a seat does, where that is another one than was written before.

@@ -54,14 +54,13 @@ fn session_is_free(state: &State, command: &StartCommand) -> Result<(), Refusal>
     else {
         return Ok(());
     };
-    Err(Refusal::new(
-        "session_name_taken",
-        format!(
-            "tmux session already exists: `{}` belongs to team `{key}` (`{}`)",
-            command.session_name, other.name
-        ),
-    )
-    .with_hint(format!(
+    let (session, name) = (&command.session_name, &other.name);
+    let message = if matches!(other.state, TeamState::Running | TeamState::Stopping) {
+        format!("tmux session already exists: `{session}` belongs to team `{key}` (`{name}`)")
+    } else {
+        format!("tmux session `{session}` is that of team `{key}` (`{name}`), which is stopped")
+    };
+    Err(Refusal::new("session_name_taken", message).with_hint(format!(
         "change the `name:` line of {}/TEAM.md, or give it its own `session_name:`",
         command.dir
     )))

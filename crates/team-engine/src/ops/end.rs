@@ -245,6 +245,7 @@ impl Engine {
     pub fn delete(&mut self, name: &str, confirm: bool) -> Result<Deleted, EngineError> {
         self.team = Some(name.to_owned());
         let key = self.team()?;
+        decide::delete_team(&self.store()?.state, &key)?;
         if !confirm {
             return Err(Refusal::new(
                 "not_confirmed",

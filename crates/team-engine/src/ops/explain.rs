@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{
-    ActivityKind, AgentName, Cause, Event, MessageId, RequestId, ResultId, Seat, SeatState, TaskId, Team,
-    TeamKey, TeamState,
+    ActivityKind, AgentName, Cause, Event, MessageId, NoticeCause, RequestId, ResultId, Seat, SeatState,
+    TaskId, Team, TeamKey, TeamState,
 };
 
+use super::approval::answer_command;
 use super::follow::type_of;
 use super::message::ReceiptShown;
 use super::status::{ActivityShown, activity};
@@ -130,6 +131,30 @@ impl Engine {
             let because = format!("{agent} asked: {question}; {stands}");
             return Ok(Explained::new(about, "question", because, next).with_steps(&[line]));
         }
+        if let Ok(id) = about.parse::<RequestId>()
+            && let Some(line) = line(id.0)?
+            && let Event::ApprovalRequested { spawn, tool, .. } = &line.event.0
+        {
+            let (name, seat) = store
+                .state
+                .seat_of_spawn(*spawn)
+                .map(|(_, name, seat)| (name.to_string(), Some(seat)))
+                .unwrap_or_else(|| ("an agent".to_owned(), None));
+            let open = seat.and_then(|it| it.approvals.get(&id).map(|open| (it, open)));
+            let closed = seat.and_then(|it| it.closed_questions.iter().find(|(closed, _)| *closed == id));
+            let (stands, next) = match (open, closed) {
+                (Some((seat, open)), _) => match &open.answering {
+                    Some(answer) => (format!("the answer is on its way: {}", answer.decision), None),
+                    None => {
+                        ("nobody has answered yet".to_owned(), Some(answer_command(&key, &name, seat, id)))
+                    }
+                },
+                (None, Some((_, how))) => (how.clone(), None),
+                (None, None) => ("it is closed".to_owned(), None),
+            };
+            let because = format!("{name} asks permission for {tool}; {stands}");
+            return Ok(Explained::new(about, "question", because, next).with_steps(&[line]));
+        }
         let near = crate::decide::near_names(about, team.seats.keys().map(AgentName::as_str));
         let what = "no agent, message, task, result or question of this team";
         let refusal = Refusal::new("not_found", format!("`{about}` is {what}"));
@@ -197,12 +222,14 @@ impl Engine {
                 _ => reason.to_owned(),
             });
             if receipt.step == "held" && next.is_none() {
-                let verb = if asks || receipt.reason.as_deref() == Some("dialog") {
-                    format!("attach {to} --type")
-                } else {
-                    format!("explain {to}")
-                };
-                next = Some(command_for(&verb, key));
+                let open = team.find_seat(to).and_then(|(name, seat)| self::asks(key, name, seat));
+                next = Some(match open.filter(|_| receipt.reason.as_deref() == Some("dialog")) {
+                    Some((.., command)) => command,
+                    None if asks || receipt.reason.as_deref() == Some("dialog") => {
+                        command_for(&format!("attach {to} --type"), key)
+                    }
+                    None => command_for(&format!("explain {to}"), key),
+                });
             }
             let step = receipt.step.replace('_', " ");
             parts.push(match words {
@@ -298,28 +325,42 @@ fn running(
             None => (format!("{name} is idle{because}"), None),
         },
         ActivityKind::Working => (format!("{name} is at work{because}"), None),
-        ActivityKind::AwaitingApproval | ActivityKind::AwaitingTrust => {
-            (format!("{name} waits for a person's answer{because}"), attach())
-        }
+        ActivityKind::AwaitingApproval | ActivityKind::AwaitingTrust => match asks(key, name, seat) {
+            Some((id, tool, command)) => (format!("{name} asks permission for {tool} ({id})"), Some(command)),
+            None => (format!("{name} waits for a person's answer{because}"), attach()),
+        },
         ActivityKind::Unknown => (format!("what {name} does is unknown{because}"), attach()),
         other => (format!("{name} is {}{because}", other.to_string().replace('_', " ")), None),
     }
 }
 
+/// The first permission question of a seat that nobody has answered: its id, its tool, and what answers it.
+fn asks(key: &TeamKey, name: &AgentName, seat: &Seat) -> Option<(RequestId, String, String)> {
+    let (id, open) = seat.approvals.iter().find(|(_, it)| it.answering.is_none())?;
+    Some((*id, open.tool.clone(), answer_command(key, name.as_str(), seat, *id)))
+}
+
 fn explain_leader(key: &TeamKey, team: &Team) -> Explained {
     let untold = team.untold.len();
+    let things = if untold == 1 { "1 thing waits".to_owned() } else { format!("{untold} things wait") };
     let because = match (&team.leader.bound, &team.leader.lost) {
         (Some(bound), _) if untold == 0 => {
             format!("the leader is pane {}; it was told of everything", bound.pane)
         }
         (Some(bound), _) => format!(
-            "the leader is pane {}; {untold} things wait until the agent there is idle with an empty input box",
+            "the leader is pane {}; {things} until the agent there is idle with an empty input box",
             bound.pane
         ),
-        (None, Some(why)) => format!("no leader is bound any more: {why}; {untold} things wait"),
-        (None, None) => format!("no leader is bound; {untold} things wait to be looked at"),
+        (None, Some(why)) => format!("no leader is bound any more: {why}; {things}"),
+        (None, None) => format!("no leader is bound; {things} to be looked at"),
     };
-    let next = if team.results.uncollected.is_empty() { "inbox leader" } else { "collect" };
+    let next = if !team.results.uncollected.is_empty() {
+        "collect"
+    } else if team.untold.iter().any(|it| it.cause == NoticeCause::Message) {
+        "inbox leader"
+    } else {
+        "status"
+    };
     Explained::new("leader", "leader", because, Some(command_for(next, key)))
 }
 

@@ -12,7 +12,7 @@ use super::start::workspace_of;
 use super::{Engine, Scope, only_people};
 use crate::decide::{self, Refusal};
 use crate::error::EngineError;
-use crate::grants::Grants;
+use crate::grants::{self, Grants};
 use crate::workspace::Workspace;
 
 /// What is granted in a workspace.
@@ -22,6 +22,15 @@ pub struct GrantsShown {
     pub trust: Option<PathBuf>,
     /// Patterns that may allow what an agent asks, by team.
     pub approvals: BTreeMap<String, Vec<String>>,
+}
+
+/// What a start needs and nobody has granted.
+#[derive(Debug, Clone)]
+pub struct Missing {
+    /// The patterns.
+    pub patterns: Vec<String>,
+    team: TeamKey,
+    root: PathBuf,
 }
 
 impl From<Grants> for GrantsShown {
@@ -48,6 +57,27 @@ impl Engine {
         engine.change_grants("trust", given, None, |it| it.folder = folder)
     }
 
+    /// Says which patterns a start of a team needs and nobody has granted; writes nothing.
+    pub fn missing_grants(
+        scope: &Scope,
+        dir: Option<&Path>,
+        team_id: Option<&str>,
+    ) -> Result<Missing, EngineError> {
+        let (root, spec) = meant(scope, dir, team_id)?;
+        let grants = Workspace::look(&root).map(|it| Grants::read(&it)).unwrap_or_default();
+        Ok(Missing { patterns: grants.missing(&spec.key, &spec.approvals), team: spec.key, root })
+    }
+
+    /// Grants what was shown to a person, whatever the files say by now.
+    pub fn grant_missing(scope: &Scope, missing: Missing) -> Result<GrantsShown, EngineError> {
+        may_grant()?;
+        let mut engine = Self::open(&Scope { workspace: Some(missing.root), ..scope.clone() })?;
+        let team = missing.team.clone();
+        engine.change_grants("approvals", true, Some(&missing.team), |it| {
+            it.approvals.entry(team).or_default().extend(missing.patterns);
+        })
+    }
+
     /// Lets the rules in a team's TEAM.md allow what its agents ask, as they are now, or not any more.
     pub fn grant_approvals(
         scope: &Scope,
@@ -55,13 +85,7 @@ impl Engine {
         given: bool,
     ) -> Result<GrantsShown, EngineError> {
         may_grant()?;
-        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let root = workspace_of(scope, dir, &cwd)?;
-        let dir = dir.map(Path::to_owned).or_else(|| {
-            let key = TeamKey::new(scope.team.as_deref()?).ok()?;
-            Some(root.join(team_spec::TEAM_DIR).join(key.as_str()))
-        });
-        let (_, spec) = read_team(&root, dir.as_deref(), scope.team.as_deref())?;
+        let (root, spec) = meant(scope, dir, scope.team.as_deref())?;
         if given && spec.approvals.allow.is_empty() {
             let message = format!("the TEAM.md of team `{}` allows nothing", spec.key);
             return Err(Refusal::new("nothing_to_grant", message)
@@ -86,14 +110,28 @@ impl Engine {
         team: Option<&TeamKey>,
         change: impl FnOnce(&mut Grants),
     ) -> Result<GrantsShown, EngineError> {
-        let mut grants = Grants::read(&self.workspace);
-        change(&mut grants);
-        grants.keep(&self.workspace)?;
+        let grants = grants::change(&self.workspace, change)?;
         let (now, by) = (self.clock.now(), self.by());
         let event = Event::GrantChanged { grant: what.to_owned(), given };
         self.store_mut()?.decide(now, &by, team, |_| Ok((vec![event.clone()], ())))?;
         Ok(grants.into())
     }
+}
+
+/// The team whose start is meant, and its workspace.
+fn meant(
+    scope: &Scope,
+    dir: Option<&Path>,
+    team_id: Option<&str>,
+) -> Result<(PathBuf, team_spec::Spec), EngineError> {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let root = workspace_of(scope, dir, &cwd)?;
+    let dir = dir.map(Path::to_owned).or_else(|| {
+        let key = TeamKey::new(team_id?).ok()?;
+        Some(root.join(team_spec::TEAM_DIR).join(key.as_str()))
+    });
+    let (_, spec) = read_team(&root, dir.as_deref(), team_id)?;
+    Ok((root, spec))
 }
 
 /// A start with rules that nobody granted is refused before anything has changed.

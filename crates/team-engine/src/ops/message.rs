@@ -227,10 +227,12 @@ impl Engine {
             ignored: args.ignored.clone(),
         };
         let team_home = self.workspace.team_root().join(key.as_str());
+        let known: Vec<AgentName> =
+            self.team_state(key).map(|it| it.seats.keys().cloned().collect()).unwrap_or_default();
         let store = self.store_mut()?;
         let outcome = store
             .decide(now, by, Some(key), |state| decide::accept_message(state, &command))
-            .map_err(|error| written_since(error, &team_home, &args.to, key))?;
+            .map_err(|error| written_since(error, &team_home, &args.to, key, &known))?;
         if !outcome.repeated || !wait.is_zero() {
             // Accepted: from here on it will be delivered, also if no coordinator can be started from here.
             let _ = guardian::ensure(&self.workspace);
@@ -484,14 +486,22 @@ fn of_place(error: EngineError, key: &TeamKey, place: &str) -> EngineError {
 }
 
 /// An agent whose role file is younger than the team's start.
-fn written_since(error: EngineError, home: &Path, to: &[String], key: &TeamKey) -> EngineError {
+fn written_since(
+    error: EngineError,
+    home: &Path,
+    to: &[String],
+    key: &TeamKey,
+    known: &[AgentName],
+) -> EngineError {
     match &error {
         EngineError::Refused(refusal) if refusal.code == "unknown_receiver" => {}
         _ => return error,
     }
     let names =
         to.iter().flat_map(|it| it.split(',')).map(str::trim).filter_map(|it| AgentName::new(it).ok());
-    let files = names.map(|it| Path::new(team_spec::AGENTS_DIR).join(format!("{it}.md")));
+    let files = names
+        .filter(|it| !known.contains(it))
+        .map(|it| Path::new(team_spec::AGENTS_DIR).join(format!("{it}.md")));
     let Some(file) = files.into_iter().find(|it| home.join(it).is_file()) else { return error };
     let EngineError::Refused(refusal) = error else { return error };
     let [stop, start] = ["shutdown", "restart"].map(|verb| decide::command_for(verb, key));

@@ -37,7 +37,7 @@ pub use explain::{Explained, ReceiptOf, StepShown};
 pub(crate) use files::known;
 pub use files::{Compiled, CompiledSeat, Initialized, ProfileWritten, Warning, compile, init, init_profile};
 pub use follow::{EventLine, Told, Waited, Wish};
-pub use grant::GrantsShown;
+pub use grant::{GrantsShown, Missing};
 pub use inbox::{Inbox, InboxEntry};
 pub use message::{LONGEST_TEXT, ReceiptShown, SendArgs, Sent, SentTo, Text};
 pub use read::{ReadAgent, TeamRead};

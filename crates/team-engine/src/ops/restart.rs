@@ -81,14 +81,21 @@ impl Engine {
     }
 
     /// The agent that a word for a restart means, if it means one: an agent of the team, and no team's directory.
-    pub fn agent_meant(scope: &Scope, word: &Path) -> Option<AgentName> {
-        let name = AgentName::new(word.to_str()?).ok()?;
-        let engine = Self::look(scope).ok()?;
+    /// A word that is neither is refused as an agent's name.
+    pub fn agent_meant(scope: &Scope, word: &Path) -> Result<Option<AgentName>, EngineError> {
+        let name = word.to_str().and_then(|it| AgentName::new(it).ok());
+        let (Some(name), Ok(engine)) = (name, Self::look(scope)) else { return Ok(None) };
         if engine.workspace.team_root().join(word).is_dir() {
-            return None;
+            return Ok(None);
         }
-        let team = engine.store().ok()?.state.teams.get(&engine.team().ok()?)?;
-        team.seats.contains_key(&name).then_some(name)
+        let key = engine.team().ok();
+        let teams = engine.store().ok().map(|it| &it.state.teams);
+        let Some(team) = key.zip(teams).and_then(|(key, teams)| teams.get(&key)) else { return Ok(None) };
+        match team.find_seat(name.as_str()) {
+            Some((found, _)) => Ok(Some(found.clone())),
+            None if word.exists() => Ok(None),
+            None => Err(decide::unknown_agent(team, name.as_str()).into()),
+        }
     }
 
     /// Starts one agent of a running team again that has ended or never began, with what its role file says now.

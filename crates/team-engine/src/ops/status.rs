@@ -431,9 +431,23 @@ fn waits_in_running(team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String,
             add("exited", Some(name.as_str()), format!("{name}: its program ended{how}"), &words);
         }
         if seat.is_idle() {
-            for (id, _) in team.owed_by(name).filter(|(_, it)| it.in_progress) {
-                let what = format!("{name}: its turn ended without a report for task {id}");
-                add("owes", Some(name.as_str()), what, &format!("send {name} 'Report task {id}.'"));
+            for (id, task) in team.owed_by(name).filter(|(_, it)| it.in_progress) {
+                let message = task.message.as_ref();
+                let cut_off = message.filter(|it| {
+                    let sent = team.messages.values().find(|sent| sent.id == **it);
+                    let receipt = sent.and_then(|it| it.receipts.get(name));
+                    receipt.is_some_and(|it| it.step == ReceiptStep::Unknown)
+                });
+                match cut_off {
+                    Some(message) => {
+                        let what = format!("{name}: its turn for task {id} was cut off");
+                        add("owes", Some(name.as_str()), what, &format!("send --again {message}"));
+                    }
+                    None => {
+                        let what = format!("{name}: its turn ended without a report for task {id}");
+                        add("owes", Some(name.as_str()), what, &format!("send {name} 'Report task {id}.'"));
+                    }
+                }
             }
         }
     }
@@ -465,9 +479,11 @@ fn asked(store: &Store, seat: &Seat) -> Option<String> {
     };
     let Some(input) = input else { return Some(approval.tool.clone()) };
     // A command says most where there is one; else all of it does.
-    let command = serde_json::from_str::<serde_json::Value>(&input)
-        .ok()
-        .and_then(|it| it.get("command").and_then(|it| it.as_str().map(str::to_owned)));
+    let command = serde_json::from_str::<serde_json::Value>(&input).ok().and_then(|it| {
+        let it = it.as_object()?;
+        let only = it.values().next().filter(|_| it.len() == 1);
+        it.get("command").or(only)?.as_str().map(str::to_owned)
+    });
     let shown = command.unwrap_or(input);
     let short: String = shown.chars().take(LONGEST_ASKED).collect();
     let more = if short.len() < shown.len() { " ..." } else { "" };

@@ -12,7 +12,9 @@ pub fn held(to: &str, reason: &str, team: &TeamKey) -> Option<String> {
         "busy" => format!("{to} is at work; it is delivered when the turn has ended"),
         "draft" => format!("text stands in {to}'s input box; send or delete it in `{typing}`"),
         "dirty" => format!("an earlier text may stand in {to}'s input box; empty it in `{typing}`"),
-        "dialog" => format!("{to}'s program asks something; answer it in `{typing}`"),
+        "dialog" => {
+            format!("{to}'s program asks something; `{}` shows what answers it", command_for("status", team))
+        }
         "person" => format!("somebody is attached to {to} with `--type`; it is delivered when they leave"),
         "mode" => format!("{to}'s screen is being scrolled; leave that with `q` in `{typing}`"),
         "limited" => {
@@ -60,7 +62,6 @@ pub(super) fn words(event: &Event) -> String {
         Event::SessionStarted { .. } => "its program says that the conversation began".to_owned(),
         Event::SessionReplaced { .. } => "another conversation was chosen in its program".to_owned(),
         Event::SessionCompacted { .. } => "its conversation was compacted".to_owned(),
-        Event::ToolsListed { .. } => "its program has our tools".to_owned(),
         Event::TurnStarted { messages, .. } if messages.is_empty() => "a turn began".to_owned(),
         Event::TurnStarted { messages, .. } => {
             let ids: Vec<_> = messages.iter().map(ToString::to_string).collect();
@@ -86,6 +87,17 @@ pub(super) fn words(event: &Event) -> String {
         }
         Event::ApprovalPressing { .. } => "the key of the answer is pressed".to_owned(),
         Event::ApprovalNotGiven { why, .. } => format!("the answer did not reach it: {why}"),
+        Event::ApprovalAnswering { request, decision, by, pattern, .. } => {
+            let by = match (by.as_str(), pattern) {
+                (_, Some(pattern)) => format!("the rule {pattern} of TEAM.md"),
+                ("own_tool", None) => "us: it is a tool of the team".to_owned(),
+                ("person", None) => "a person".to_owned(),
+                (other, None) => other.to_owned(),
+            };
+            let done = if *decision == team_model::Decision::Allow { "allowed" } else { "denied" };
+            format!("{request} is {done} by {by}")
+        }
+        Event::ApprovalClosed { request: Some(id), how, .. } => format!("{id} is closed: {how}"),
         Event::ApprovalClosed { how, .. } => format!("the permission question is closed: {how}"),
         Event::ProviderClassifyUnsupported { reason, .. } => {
             format!("its screen is not understood: {reason}")
@@ -128,7 +140,10 @@ pub(super) fn words(event: &Event) -> String {
         Event::TeamStopped { .. } => "the team is stopped".to_owned(),
         Event::TeamLost { why } => format!("the team is lost: {why}"),
         Event::LeaderLost { why } => format!("the leader is bound no more: {why}"),
-        Event::LeaderTold { .. } => "the leader was told".to_owned(),
+        Event::LeaderTold { .. } => "the leader was told what waits".to_owned(),
+        Event::LeaderTelling { .. } => "the leader is being told what waits".to_owned(),
+        Event::ToolsLost { .. } => "its tool server has ended".to_owned(),
+        Event::ToolsListed { .. } => "its program has our tools".to_owned(),
         Event::GrantChanged { grant, given: true } => format!("granted: {grant}"),
         Event::GrantChanged { grant, .. } => format!("not granted any more: {grant}"),
         Event::CoordinatorStopped { why, .. } => format!("coordinator stopped: {why}"),

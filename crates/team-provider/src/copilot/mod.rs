@@ -68,12 +68,11 @@ const TOOL_WORDS: &[(&str, &[&str])] = &[
     ("fs_list", &["grep", "glob"]),
     ("fs_write", &["create", "edit"]),
     ("execute_bash", &["bash", "read_bash", "stop_bash", "list_bash"]),
-    ("web", &["web_fetch"]),
     ("network", &["web_fetch"]),
 ];
 
-/// Words for the tools that read the network; they are part of everything else, too.
-const NETWORK: &[&str] = &["web", "network"];
+/// Word for the tools that read the network; they are part of everything else, too.
+const NETWORK: &str = "network";
 /// Word that leaves everything else of the program available.
 const BUILT_IN: &str = "provider_builtin";
 /// Words that change nothing here: our own tools are always available, differences are seen by the shell.
@@ -440,7 +439,7 @@ fn tool_flags(words: &[String], launch: &mut Launch) {
         TOOL_WORDS.iter().filter(|(name, _)| wanted(name)).flat_map(|(_, tools)| *tools).copied().collect()
     };
     if has(BUILT_IN) {
-        let taken = pick(&|name| !NETWORK.contains(&name) && !has(name));
+        let taken = pick(&|name| name != NETWORK && !has(name));
         if !taken.is_empty() {
             launch.argv.push(format!("--excluded-tools={}", taken.join(",")).into());
         }

@@ -9,7 +9,7 @@ use crate::claude_like::SERVER;
 use crate::claude_like::hooks::{cut, text};
 use crate::fact::{Fact, TurnOutcome};
 use crate::lines;
-use crate::screen::{Question, kept};
+use crate::screen::Question;
 
 /// Longest summary of what a tool wants to do, in bytes.
 const SUMMARY_MAX: usize = 4096;
@@ -87,9 +87,10 @@ pub(super) fn is_about(shown: &Question, tool: &str, input: &str) -> bool {
     match (tool, part("command"), part("fileName"), part("serverName")) {
         (SHELL, Some(command), ..) => shown.boxes(command),
         ("edit", _, Some(file), _) => {
-            let added = part("fileDiff").unwrap_or_default().lines().skip_while(|it| !it.starts_with("@@"));
-            let mut added = added.filter_map(|it| it.strip_prefix('+')).filter(|it| !kept(it).is_empty());
-            shown.names(file) && added.all(|it| shown.names(it))
+            let diff = part("fileDiff").unwrap_or_default().lines().skip_while(|it| !it.starts_with("@@"));
+            let mut changed =
+                diff.filter_map(|it| it.strip_prefix(['+', '-'])).filter(|it| !it.trim().is_empty());
+            shown.names(file) && changed.all(|it| shown.names(it))
         }
         (_, _, _, Some(server)) => shown.names(server) && part("toolName").is_some_and(|it| shown.names(it)),
         _ => {

@@ -18,12 +18,11 @@ const TOOL_WORDS: &[(&str, &[&str])] = &[
     ("fs_list", &["list_directory", "glob", "grep_search"]),
     ("fs_write", &["replace", "write_file"]),
     ("execute_bash", &["run_shell_command", "list_background_processes", "read_background_output"]),
-    ("web", &["web_fetch", "google_web_search"]),
     ("network", &["web_fetch", "google_web_search"]),
 ];
 
-/// Words for the tools that read the network; they are part of everything else, too.
-const NETWORK: &[&str] = &["web", "network"];
+/// Word for the tools that read the network; they are part of everything else, too.
+const NETWORK: &str = "network";
 /// Word that leaves everything else of the program available.
 const BUILT_IN: &str = "provider_builtin";
 /// Words that change nothing here: our own tools are always available, differences are seen by the shell.
@@ -95,7 +94,7 @@ pub(super) fn tools(words: &[String], settings: &mut Map<String, Value>, launch:
         TOOL_WORDS.iter().filter(|(name, _)| wanted(name)).flat_map(|(_, tools)| *tools).copied().collect()
     };
     if has(BUILT_IN) {
-        let taken = pick(&|name| !NETWORK.contains(&name) && !has(name));
+        let taken = pick(&|name| name != NETWORK && !has(name));
         set(settings, &["tools", "exclude"], json!(taken));
     } else {
         let given = pick(&has);

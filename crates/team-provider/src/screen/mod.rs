@@ -8,7 +8,6 @@ mod ansi;
 mod question;
 mod rules;
 
-pub(crate) use question::kept;
 pub use question::{AnswerKey, Question};
 pub(crate) use rules::ScreenRules;
 pub use rules::{DialogKind, DialogRule};

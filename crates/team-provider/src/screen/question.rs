@@ -44,10 +44,14 @@ pub enum AnswerKey {
 }
 
 impl Question {
-    /// Says whether the box in it holds this and nothing else, blanks aside.
+    /// Says whether the box in it holds this and nothing else.
     pub(crate) fn boxes(&self, wanted: &str) -> bool {
-        let wanted = kept(wanted);
-        !wanted.is_empty() && self.boxed.as_deref().is_some_and(|it| kept(it) == wanted)
+        self.boxed.as_deref().is_some_and(|it| spells(it, wanted))
+    }
+
+    /// Says whether all of it is this and nothing else.
+    pub(crate) fn is(&self, wanted: &str) -> bool {
+        spells(&self.text, wanted)
     }
 
     /// Says whether a row of it is this and nothing else.
@@ -55,16 +59,60 @@ impl Question {
         self.text.lines().any(|it| it.trim() == wanted)
     }
 
-    /// Says whether this stands in it, blanks aside.
+    /// Says whether this stands in it as a word of its own, over rows if need be.
     pub(crate) fn names(&self, wanted: &str) -> bool {
-        let wanted = kept(wanted);
-        !wanted.is_empty() && kept(&self.text).contains(&wanted)
+        let wanted = wanted.trim();
+        let rows: Vec<&str> = self.text.lines().map(row_in_box).collect();
+        !wanted.is_empty()
+            && (0..rows.len()).any(|first| {
+                rows[first].char_indices().any(|(at, _)| {
+                    let before = rows[first][..at].chars().next_back();
+                    let begins =
+                        before.is_none_or(|it| !is_of_a_path(it)) || !wanted.starts_with(is_of_a_path);
+                    begins && stands_at(&rows[first..], at, wanted)
+                })
+            })
     }
 }
 
-/// What is left of a text without blanks and frames, which programs put where they like.
-pub(crate) fn kept(text: &str) -> String {
-    text.chars().filter(|it| !it.is_whitespace() && !FRAME.contains(it)).collect()
+/// What may stand in a file's name or its path.
+fn is_of_a_path(it: char) -> bool {
+    it.is_alphanumeric() || "._-/".contains(it)
+}
+
+/// A row without the edges of a box inside the frame.
+fn row_in_box(row: &str) -> &str {
+    let row = row.trim();
+    row.strip_prefix('│').and_then(|it| it.strip_suffix('│')).unwrap_or(row).trim()
+}
+
+/// Says whether a text that a program has broken into rows is this one, character by character. Only where a row ends may
+/// blanks be different: programs break there, and put none or as many as they like.
+fn spells(shown: &str, wanted: &str) -> bool {
+    let mut rest = wanted.trim();
+    let mut any = false;
+    for row in shown.lines().map(str::trim).filter(|it| !it.is_empty()) {
+        any = true;
+        let Some(after) = rest.trim_start().strip_prefix(row) else { return false };
+        rest = after;
+    }
+    any && rest.trim().is_empty()
+}
+
+/// Says whether a text begins there and goes on, over the rows, until it is whole and a word of its own.
+fn stands_at(rows: &[&str], at: usize, wanted: &str) -> bool {
+    let mut rest = wanted;
+    for (index, row) in rows.iter().enumerate() {
+        let row = if index == 0 { &row[at..] } else { row };
+        if let Some(after) = row.strip_prefix(rest) {
+            return after.chars().next().is_none_or(|it| !is_of_a_path(it)) || !rest.ends_with(is_of_a_path);
+        }
+        match rest.strip_prefix(row) {
+            Some(left) => rest = left.trim_start(),
+            None => return false,
+        }
+    }
+    false
 }
 
 /// One entry of a menu.
