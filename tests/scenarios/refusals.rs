@@ -1,5 +1,7 @@
 //! What is refused before anything happens, and in which words.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use team_scenarios::Crew;
 use team_testkit::TestWorkspace;
 
@@ -228,5 +230,21 @@ fn answers_in_json_are_flat_also_when_refused() {
     let answer = ws.json(["send"]);
     assert_eq!(answer["error"]["code"], "usage", "{answer}");
     assert_eq!(ws.run(["send", "--json"]).code, Some(2));
+    ws.finish();
+}
+
+#[test]
+fn a_program_that_prints_for_ever_does_not_hold_doctor_up() {
+    let mut ws = TestWorkspace::new();
+    let bin = ws.root().join("endless");
+    std::fs::create_dir(&bin).expect("a workspace is writable");
+    std::fs::write(bin.join("codex"), "#!/bin/sh\nexec yes\n").expect("a workspace is writable");
+    std::fs::set_permissions(bin.join("codex"), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    ws.path_first(&bin);
+    let answer = ws.json(["doctor"]);
+    let checks = answer["checks"].as_array().expect("there are some");
+    let codex = checks.iter().find(|it| it["id"] == "provider.codex").expect("it is installed");
+    let message = codex["message"].as_str().unwrap_or_default();
+    assert!(message.contains("does not tell its version: it ended with signal"), "{codex}");
     ws.finish();
 }

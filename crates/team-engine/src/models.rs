@@ -137,7 +137,7 @@ fn fingerprint(program: &Path) -> String {
 }
 
 /// Runs a program and returns what it prints, or says why not; nothing of it is left.
-fn run(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, String> {
+pub(crate) fn run(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, String> {
     let all = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
     let mut child = Command::new(program)
         .args(arguments.iter().map(OsStr::new))

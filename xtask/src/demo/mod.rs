@@ -96,7 +96,6 @@ impl Demo {
             let task = sent["receivers"][0]["task"].as_str().context("a task has no number")?;
             tasks.push(task.to_owned());
         }
-        self.shown(&["status"])?;
         say::step("results, as they come");
         for task in &tasks {
             self.quiet(&["wait", "--task", task, "--timeout", "20"])?;
@@ -105,6 +104,7 @@ impl Demo {
         for part in script::PARTS {
             self.quiet(&["wait", "--idle", part.agent, "--timeout", "10"])?;
         }
+        self.shown(&["status"])?;
         self.shown(&["collect"])?;
         let again = self.json(&["collect"])?;
         if again["collected"] != 0 {

@@ -1,6 +1,7 @@
 //! What is wrong with this machine or workspace, each with the next step.
 
 use std::ffi::OsStr;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -185,6 +186,9 @@ pub fn programs() -> Vec<ProgramFound> {
     team_provider::providers().iter().filter_map(found).collect()
 }
 
+/// How long a program may take to tell its version.
+const TELLS: Duration = Duration::from_secs(10);
+
 fn providers(path: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for known in team_provider::providers().iter().filter(|it| it.listed) {
@@ -194,16 +198,10 @@ fn providers(path: &str) -> Vec<Check> {
             checks.push(check(&id, CheckLevel::Info, message, None));
             continue;
         };
-        let told = std::process::Command::new(&program)
-            .arg("--version")
-            .stdin(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .output()
-            .ok()
-            .filter(|it| it.status.success())
-            .map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned());
-        let Some(told) = told else {
-            let message = format!("`{}` does not tell its version", program.display());
+        let told = crate::models::run(&program, &["--version"], TELLS);
+        let Ok(told) = told.as_ref().map(|it| it.trim()) else {
+            let why = told.err().unwrap_or_default();
+            let message = format!("`{}` does not tell its version: {why}", program.display());
             let hint = format!("run `{} --version` to see what it says", program.display());
             checks.push(check(&id, CheckLevel::Warn, message, Some(&hint)));
             continue;

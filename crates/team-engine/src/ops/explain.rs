@@ -135,11 +135,10 @@ impl Engine {
             && let Some(line) = line(id.0)?
             && let Event::ApprovalRequested { spawn, tool, .. } = &line.event.0
         {
-            let (name, seat) = store
-                .state
-                .seat_of_spawn(*spawn)
-                .map(|(_, name, seat)| (name.to_string(), Some(seat)))
-                .unwrap_or_else(|| ("an agent".to_owned(), None));
+            let (name, seat) = store.state.seat_of_spawn(*spawn).map_or_else(
+                || ("an agent".to_owned(), None),
+                |(_, name, seat)| (name.to_string(), Some(seat)),
+            );
             let open = seat.and_then(|it| it.approvals.get(&id).map(|open| (it, open)));
             let closed = seat.and_then(|it| it.closed_questions.iter().find(|(closed, _)| *closed == id));
             let (stands, next) = match (open, closed) {

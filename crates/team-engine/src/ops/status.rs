@@ -438,16 +438,13 @@ fn waits_in_running(team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String,
                     let receipt = sent.and_then(|it| it.receipts.get(name));
                     receipt.is_some_and(|it| it.step == ReceiptStep::Unknown)
                 });
-                match cut_off {
-                    Some(message) => {
-                        let what = format!("{name}: its turn for task {id} was cut off");
-                        add("owes", Some(name.as_str()), what, &format!("send --again {message}"));
-                    }
-                    None => {
-                        let what = format!("{name}: its turn ended without a report for task {id}");
-                        add("owes", Some(name.as_str()), what, &format!("send {name} 'Report task {id}.'"));
-                    }
-                }
+                let (what, words) = if let Some(message) = cut_off {
+                    (format!("its turn for task {id} was cut off"), format!("send --again {message}"))
+                } else {
+                    let what = format!("its turn ended without a report for task {id}");
+                    (what, format!("send {name} 'Report task {id}.'"))
+                };
+                add("owes", Some(name.as_str()), format!("{name}: {what}"), &words);
             }
         }
     }
