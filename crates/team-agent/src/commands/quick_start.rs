@@ -77,7 +77,9 @@ fn show_ready(ui: &Ui, started: &Started) {
         many => format!("{many} agents"),
     };
     ui.line(&format!("ready: {} ({agents}), {}", started.team, started.ready_signal));
-    if !started.leader_bound {
+    if started.leader_bound {
+        ui.line("this pane is the leader's: results, messages and questions are told here");
+    } else {
         ui.line(&format!("no leader is bound: results wait in `{}`", paste("collect", Some(&started.team))));
     }
     if !started.allows.is_empty() {
@@ -143,9 +145,10 @@ fn failure(started: &Started) -> Option<CliError> {
         )));
     }
     if let Some(asks) = asks(&bad) {
-        return Some(
-            error.with_hint(format!("answer it in `{}`", of_team(&format!("attach {} --type", asks.agent)))),
-        );
+        return Some(error.with_hint(format!(
+            "answer it in `{}`; if it is about the folder, `team-agent grant trust` answers it, too",
+            of_team(&format!("attach {} --type", asks.agent))
+        )));
     }
     Some(error.with_hint(match bad.first() {
         Some(first) => format!(

@@ -33,6 +33,11 @@ pub(crate) fn run(ui: &Ui, context: &Context, args: &RestartArgs) -> Result<u8, 
     };
     if let Some(agent) = agent {
         let started = Engine::restart_agent(&context.scope(), &agent, &mut |it| show_progress(ui, it))?;
+        if started.ready {
+            return Ok(ui.answer(&started, None, |ui| {
+                ui.line(&format!("ready: {agent}"));
+            }));
+        }
         return Ok(show_started(ui, &started));
     }
     let scope = match &args.what {

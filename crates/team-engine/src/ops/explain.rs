@@ -10,7 +10,7 @@ use team_model::{
 use super::approval::answer_command;
 use super::follow::type_of;
 use super::message::ReceiptShown;
-use super::status::{ActivityShown, activity};
+use super::status::{ActivityShown, activity, cut_off};
 use super::{Engine, told};
 use crate::decide::{Refusal, command_for};
 use crate::error::EngineError;
@@ -260,10 +260,21 @@ impl Engine {
             return Ok(Explained::new(&about, "task", ended.what, None).with_steps(&lines));
         };
         let owner = task.owner.as_ref().map_or_else(|| "nobody".to_owned(), ToString::to_string);
-        let stands =
-            if task.in_progress { "its turn has begun" } else { "no turn with it was seen to begin" };
+        let seat = task.owner.as_ref().and_then(|it| Some((it, team.seats.get(it)?)));
+        let cut_off = seat.and_then(|(name, _)| cut_off(team, name, task));
+        let idle = seat.is_some_and(|(_, it)| it.is_idle());
+        let stands = match cut_off {
+            Some(_) => "its turn was cut off",
+            None if !task.in_progress => "no turn with it was seen to begin",
+            None if idle => "its turn has ended without a report",
+            None => "its turn has begun",
+        };
         let because = format!("task {id} is open: {owner} owes it ({}); {stands}", task.subject);
-        let next = command_for(&format!("explain {owner}"), key);
+        let next = match cut_off {
+            Some(message) => format!("send --again {message}"),
+            None => format!("explain {owner}"),
+        };
+        let next = command_for(&next, key);
         let lines = match &task.message {
             Some(message) => self.store()?.find(&message.to_string())?,
             None => Vec::new(),
@@ -317,10 +328,16 @@ fn running(
     let attach = || Some(command_for(&format!("attach {name} --type"), key));
     match seat.activity.kind {
         ActivityKind::Idle => match team.owed_by(name).find(|(_, it)| it.in_progress) {
-            Some((id, _)) => (
-                format!("{name} is idle, and its turn ended without a report for task {id}"),
-                Some(command_for(&format!("send {name} 'Report task {id}.'"), key)),
-            ),
+            Some((id, task)) => match cut_off(team, name, task) {
+                Some(message) => (
+                    format!("{name} is idle, and its turn for task {id} was cut off"),
+                    Some(command_for(&format!("send --again {message}"), key)),
+                ),
+                None => (
+                    format!("{name} is idle, and its turn ended without a report for task {id}"),
+                    Some(command_for(&format!("send {name} 'Report task {id}.'"), key)),
+                ),
+            },
             None => (format!("{name} is idle{because}"), None),
         },
         ActivityKind::Working => (format!("{name} is at work{because}"), None),

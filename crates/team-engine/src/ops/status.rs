@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use team_model::{
-    ActivityKind, Cause, Event, Message, NoticeCause, ReceiptStep, Seat, SeatState, Team, TeamKey, TeamState,
+    ActivityKind, AgentName, Cause, Event, Message, MessageId, NoticeCause, ReceiptStep, Seat, SeatState,
+    Task, Team, TeamKey, TeamState,
 };
 
 use super::Engine;
@@ -432,13 +433,7 @@ fn waits_in_running(team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String,
         }
         if seat.is_idle() {
             for (id, task) in team.owed_by(name).filter(|(_, it)| it.in_progress) {
-                let message = task.message.as_ref();
-                let cut_off = message.filter(|it| {
-                    let sent = team.messages.values().find(|sent| sent.id == **it);
-                    let receipt = sent.and_then(|it| it.receipts.get(name));
-                    receipt.is_some_and(|it| it.step == ReceiptStep::Unknown)
-                });
-                let (what, words) = if let Some(message) = cut_off {
+                let (what, words) = if let Some(message) = cut_off(team, name, task) {
                     (format!("its turn for task {id} was cut off"), format!("send --again {message}"))
                 } else {
                     let what = format!("its turn ended without a report for task {id}");
@@ -456,6 +451,14 @@ fn waits_in_running(team: &Team, add: &mut dyn FnMut(&str, Option<&str>, String,
             many => add("messages", None, format!("{many} messages for you"), "inbox leader"),
         }
     }
+}
+
+/// The message with a task whose turn was cut off: nobody knows how far it came.
+pub(super) fn cut_off<'a>(team: &Team, name: &AgentName, task: &'a Task) -> Option<&'a MessageId> {
+    let message = task.message.as_ref()?;
+    let sent = team.messages.values().find(|it| it.id == *message)?;
+    let receipt = sent.receipts.get(name)?;
+    (receipt.step == ReceiptStep::Unknown).then_some(message)
 }
 
 /// How a seat's program ended, as far as it is known.
@@ -495,7 +498,7 @@ fn counts(team: &Team) -> BTreeMap<String, u64> {
     counts
 }
 
-fn agent(team: &Team, name: &team_model::AgentName, seat: &Seat) -> AgentShown {
+fn agent(team: &Team, name: &AgentName, seat: &Seat) -> AgentShown {
     let mut held: BTreeMap<String, u64> = BTreeMap::new();
     let waiting = |it: &&Message| it.receipts.get(name).is_some_and(|it| it.step == ReceiptStep::Held);
     for message in team.messages.values().filter(waiting) {
