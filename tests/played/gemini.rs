@@ -191,6 +191,44 @@ fn a_question_that_was_answered_while_nobody_looked_is_closed_and_the_next_one_i
     }
 }
 
+// The successor of a coordinator that died after its key finds the next question, not the one it answered.
+#[test]
+fn a_key_for_one_question_is_never_pressed_again_for_the_next() {
+    for second in ["git push", "git  push"] {
+        let mut crew = written();
+        crew.ws.set("TEAM_AGENT_FAILPOINT", "press:after:1");
+        crew.start();
+        crew.send(
+            "w1",
+            &format!(
+                "fake: ask-permission Bash {{\"command\":\"git push\"}}\nfake: shell echo A >>ran\n\
+                 fake: ask-permission Bash {{\"command\":\"{second}\"}}\nfake: shell echo B >>ran"
+            ),
+        );
+        let open = || -> Vec<String> {
+            let shown = crew.ws.json(["approvals", "w1"]);
+            let all = shown["approvals"].as_array().cloned().unwrap_or_default();
+            all.iter().map(|it| it["request_id"].as_str().unwrap_or_default().to_owned()).collect()
+        };
+        crew.ws.wait_until("it asks", || open().len() == 1, SOON);
+        let first = open().remove(0);
+        let mut allow = crew.ws.command(crew.ws.program());
+        allow.env_remove("TEAM_AGENT_FAILPOINT").args(["approve", "w1", &first, "--allow"]);
+        let epochs = crew.events_of("coordinator.started").len();
+        allow.output().expect("it runs");
+        crew.ws.wait_until("a successor runs", || crew.events_of("coordinator.started").len() > epochs, SOON);
+        crew.ws.wait_until("it asks again", || crew.events_of("approval.requested").len() == 2, SOON);
+        crew.ws.wait_until("the first is closed", || !open().contains(&first), SOON);
+        assert_eq!(crew.events_of("approval.pressing").len(), 1, "{second}");
+        assert_eq!((open().len(), crew.ws.read("ran")), (1, "A\n".to_owned()), "{second}");
+        crew.ws.ok(["approve", "w1", &open()[0], "--deny"]);
+        crew.wait_for_activity("w1", "idle");
+        assert_eq!(crew.events_of("approval.pressing").len(), 2, "{second}");
+        assert_eq!(crew.ws.read("ran"), "A\n", "{second}");
+        crew.finish();
+    }
+}
+
 #[test]
 fn a_limit_of_a_day_is_seen_on_the_screen_and_outlasts_its_turn() {
     let crew = started();
