@@ -79,7 +79,7 @@ fn every_text_is_prose_and_a_long_one_is_a_label_in_the_box_and_whole_in_the_tur
     // What the program would change goes as a file that it is told to read.
     let whole: Vec<String> = texts
         .iter()
-        .flat_map(|it| it.split_whitespace().filter(|it| it.starts_with('/') && it.ends_with(".txt")))
+        .flat_map(|it| it.split_whitespace().filter(|it| it.starts_with('/') && it.contains("/messages/")))
         .map(|it| fs::read_to_string(it).expect("the file is there"))
         .collect();
     for part in ["@no-such-file", "x\ty"] {

@@ -202,8 +202,8 @@ fn refusals_name_the_thing_and_one_next_step() {
     error: team `current` is running
     hint: run `team-agent shutdown` first
     $ team-agent delete crew
-    error: deleting team `current` forgets its tasks, messages and results
-    hint: run `team-agent delete current --confirm` to do it
+    error: team `current` is running
+    hint: run `team-agent shutdown` first
     $ team-agent delete crew --confirm
     error: team `current` is running
     hint: run `team-agent shutdown` first
